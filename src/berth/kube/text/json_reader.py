@@ -124,12 +124,16 @@ def _int(text: str) -> int | str:
 
 
 class _Repeated(ValueError):  # noqa: N818 - a finding, not a failure
-    pass
+    """Its argument is the key."""
 
 
 def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
     if len(dict(pairs)) != len(pairs):
-        raise _Repeated
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Repeated(key)
+            seen.add(key)
 
 
 # From an object to something in it: the way to what holds that, and its key or index there.
@@ -143,6 +147,17 @@ _pairs = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=st
 def repeated_key(text: bytes | msgspec.Raw) -> str | None:
     """The path of a key that an object in well-formed `text` has twice."""
     return next(iter(repeated_keys(text)), None)
+
+
+def repeated_name(text: str) -> str | None:
+    """A key that an object in well-formed `text` has twice, without the path to it."""
+    try:
+        _keys.decode(text)
+    except _Repeated as found:
+        return str(found)
+    except RecursionError:
+        pass  # so deep that nobody reads it anyway
+    return None
 
 
 def repeated_keys(text: bytes | msgspec.Raw, most: int = 100, most_text: int = 1024 * 1024) -> list[str]:

@@ -154,9 +154,9 @@ class _Expander:
             case Workload() if manifest.kind == "DaemonSet":
                 yield from self._daemon_set(view)
             case Workload():
-                yield from self._replica_set(view)
+                yield from self._replica_set(view, "apps/v1", "ReplicaSet")
             case ReplicationController():
-                yield from self._replication_controller(view)
+                yield from self._replica_set(view, "v1", "ReplicationController")
             case Job():
                 yield from self._job(view)
             case CronJob():
@@ -188,18 +188,15 @@ class _Expander:
             children, key=lambda c: (c.spec.replicas or 0, len(existing.get(c.metadata.name or "", ())))
         )
 
-    def _replica_set(self, view: Workload) -> Iterator[Pod]:
-        owner = assumed_owner("apps/v1", "ReplicaSet", view.metadata)
-        missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicaSet")
-        yield from self._replicas(view.metadata, view.spec.template, owner, missing)
-
-    def _replication_controller(self, view: ReplicationController) -> Iterator[Pod]:
-        owner = assumed_owner("v1", "ReplicationController", view.metadata)
-        missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicationController")
-        yield from self._replicas(view.metadata, view.spec.template, owner, missing)
-
-    def _active(self, metadata: ObjectMeta, kind: str) -> int:
-        return len(self.owned.active(metadata.namespace, kind, metadata.name or ""))
+    def _replica_set(
+        self, view: Workload | ReplicationController, api_version: str, kind: str
+    ) -> Iterator[Pod]:
+        metadata = view.metadata
+        active = self.owned.active(metadata.namespace, kind, metadata.name or "")
+        owner = assumed_owner(api_version, kind, metadata)
+        yield from self._replicas(
+            metadata, view.spec.template, owner, _count(view.spec.replicas) - len(active)
+        )
 
     def _replicas(
         self,

@@ -10,7 +10,7 @@ from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, patterns
 from berth.kube.schema.crd import TooManyDefaultsError
 from berth.kube.validation import FieldError
-from berth.kube.validation.propagation import validate_annotated
+from berth.kube.validation.placement import validate_annotated
 from berth.server import errors
 from berth.server.registry.kinds.crds import finish
 from berth.server.registry.resources import ServedResource
