@@ -287,9 +287,6 @@ def _resolved(pod: Pod, by_name: dict[str | None, PriorityClass], default: Prior
         return pod
     policy = spec.preemption_policy or chosen.preemption_policy
     spec = replace(
-        spec,
-        priority=chosen.value or 0,
-        priority_class_name=chosen.metadata.name,
-        preemption_policy=policy,
+        spec, priority=chosen.value or 0, priority_class_name=chosen.metadata.name, preemption_policy=policy
     )
     return replace(pod, spec=spec)

@@ -26,13 +26,7 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import LiveBinding, LivePolicy
 from berth.kube.objects import Key, ObjectMeta, PriorityClass
 from berth.kube.ownership import controller_of
-from berth.kube.propagation import (
-    best,
-    is_reserved,
-    is_skipped,
-    policy_fit,
-    preempts,
-)
+from berth.kube.propagation import best, is_reserved, is_skipped, policy_fit, preempts
 from berth.kube.well_known import DELETED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event

@@ -13,7 +13,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,7 @@ from berth.kube.objects import (
     key_of,
 )
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
+from berth.kube.taints import NO_EXECUTE
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED, FAILED, REQUIRED_DURING_SCHEDULING, REVISION_HASH, TRUE
 from berth.kube.workloads.pod_templates import daemon_tolerations, node_of
@@ -46,6 +47,15 @@ from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
 
 # --- the pods -------------------------------------------------------------------------------------
+
+
+class NodeEligibility(NamedTuple):
+    """Whether a pod should be started on a node, whether one that is there may stay, and whether the rules
+    hold that must hold during execution: where they do not, no pod is started."""
+
+    starts: bool
+    stays: bool
+    holds: bool
 
 
 class Eligibility:
@@ -58,34 +68,27 @@ class Eligibility:
         self._gates = gates
         tolerations = [*(spec.tolerations or ()), *daemon_tolerations(host_network=bool(spec.host_network))]
         self._pod = LivePod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
-        self._known: dict[str, tuple[Node, tuple[bool, bool, bool]]] = {}
+        self._known: dict[str, tuple[Node, NodeEligibility]] = {}
 
-    def of(self, node: Node) -> tuple[bool, bool]:
-        """Whether a pod should be started on the node, and whether one that is there may stay."""
-        return self._of(node)[:2]
-
-    def holds_during_execution(self, node: Node) -> bool:
-        """Whether the rules that must hold during execution hold; where they do not, no pod is started."""
-        return self._of(node)[2]
-
-    def _of(self, node: Node) -> tuple[bool, bool, bool]:
+    def of(self, node: Node) -> NodeEligibility:
         name = node.metadata.name or ""
         known = self._known.get(name)
         if known is None or known[0] is not node:
             known = self._known[name] = (node, self._judge(node))
         return known[1]
 
-    def _judge(self, node: Node) -> tuple[bool, bool, bool]:
+    def _judge(self, node: Node) -> NodeEligibility:
         wanted = self._pod.spec.node_name
         if (wanted and wanted != node.metadata.name) or not matches_when_placed(self._pod, node, self._gates):
-            return False, False, False
+            return NodeEligibility(starts=False, stays=False, holds=False)
         holds = matches_during_execution(self._pod, node, self._gates)
         taints = (node.spec.taints if node.spec else None) or []
         tolerations = self._pod.spec.tolerations
         if first_untolerated(tolerations, taints) is None:
-            return holds, True, holds
-        evicting = [taint for taint in taints if taint.effect == "NoExecute"]
-        return False, first_untolerated(tolerations, evicting) is None, holds
+            return NodeEligibility(starts=holds, stays=True, holds=holds)
+        evicting = [taint for taint in taints if taint.effect == NO_EXECUTE]
+        stays = first_untolerated(tolerations, evicting) is None
+        return NodeEligibility(starts=False, stays=stays, holds=holds)
 
 
 def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
@@ -202,11 +205,11 @@ class DaemonSetController(WorkloadController):
         eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
         for name, node in nodes.items():
-            starts, stays = eligibility.of(node)
+            starts, stays, holds = eligibility.of(node)
             pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
             failed = [pod for pod in pods if phase(pod) == FAILED]
             living = [pod for pod in pods if phase(pod) != FAILED]
-            if not stays or not eligibility.holds_during_execution(node):
+            if not stays or not holds:
                 plan.delete |= self._unwanted(pods, node, stays=stays)
                 continue
             for pod in failed:
@@ -278,7 +281,7 @@ class DaemonSetController(WorkloadController):
 
     def _desired(self, daemon_set: LiveWorkload) -> int:
         eligibility = self._wants(daemon_set)
-        return sum(eligibility.of(node)[0] for node in self.cache.all(NODES, Node))
+        return sum(eligibility.of(node).starts for node in self.cache.all(NODES, Node))
 
     # --- doing --------------------------------------------------------------------------------------
 
@@ -316,8 +319,7 @@ class DaemonSetController(WorkloadController):
         counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
         for node in self.cache.all(NODES, Node):
             pods = [pod for pod in by_node.get(node.metadata.name or "", ()) if not is_terminating(pod)]
-            starts, _ = eligibility.of(node)
-            if not starts:
+            if not eligibility.of(node).starts:
                 counts["misscheduled"] += bool(pods)
                 continue
             counts["desired"] += 1

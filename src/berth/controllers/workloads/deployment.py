@@ -11,7 +11,7 @@ from berth.controllers.actions import Conditions, create, delete, is_news, patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, limits, plain, revision
-from berth.controllers.workloads.pods import wanted
+from berth.controllers.workloads.pods import controller_among, wanted
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import controller_of, owner_reference
@@ -34,10 +34,7 @@ class DeploymentController(WorkloadController):
             super().handle(event)
         elif event.change == DELETED:
             # A Recreate deployment waits for the last old pod to go.
-            owner = controller_of(event.object.metadata)
-            replica_set = owner and self.cache.get(
-                REPLICA_SETS, (event.key[0], owner.name or ""), LiveWorkload
-            )
+            replica_set = controller_among(self.cache, event.object.metadata, REPLICA_SETS)
             above = controller_of(replica_set.metadata) if replica_set else None
             if above is not None and above.kind == DEPLOYMENTS.kind:
                 self.queue.add((event.key[0], above.name or ""))

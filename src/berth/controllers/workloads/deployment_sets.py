@@ -46,14 +46,7 @@ REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
 _OWN_ANNOTATIONS = frozenset(
-    {
-        LAST_APPLIED,
-        REVISION,
-        REVISION_HISTORY,
-        DESIRED,
-        MAXIMUM,
-        "deprecated.deployment.rollback.to",
-    }
+    {LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAXIMUM, "deprecated.deployment.rollback.to"}
 )
 
 
@@ -177,8 +170,7 @@ def _in_proportion(deployment: LiveWorkload, active: list[LiveWorkload]) -> Size
     to_add = allowed - sum(map(wanted, active))
     newest_first = to_add > 0
     ordered = sorted(
-        active,
-        key=lambda rs: (-wanted(rs), (-1 if newest_first else 1) * created_at(rs.metadata)),
+        active, key=lambda rs: (-wanted(rs), (-1 if newest_first else 1) * created_at(rs.metadata))
     )
     sizes: Sizes = {}
     added = 0

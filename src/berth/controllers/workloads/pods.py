@@ -7,14 +7,24 @@ from typing import Any
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
-from berth.kube.ownership import owner_reference
+from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
 from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, TRUE, UNKNOWN
+from berth.machines.cache import Cache
 
 
 def wanted(workload: LiveWorkload) -> int:
     return 1 if workload.spec.replicas is None else workload.spec.replicas
+
+
+def controller_among(cache: Cache, metadata: ObjectMeta, *resources: Resource) -> LiveWorkload | None:
+    """The workload that controls an object, if it is of one of these resources."""
+    owner = controller_of(metadata)
+    for resource in resources:
+        if owner is not None and owner.kind == resource.kind:
+            return cache.get(resource, (metadata.namespace or "", owner.name or ""), LiveWorkload)
+    return None
 
 
 def available_at(pod: LivePod, min_ready: int) -> float | None:

@@ -10,13 +10,7 @@ from collections.abc import Iterator
 
 from berth.controllers.actions import Conditions, is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.pods import (
-    deletion_rank,
-    is_available,
-    next_available,
-    pod_from,
-    wanted,
-)
+from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from, wanted
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of

@@ -101,7 +101,10 @@ class _Set:
     pods: dict[int, LivePod]
     found: History
     current: str
-    update: str
+
+    @property
+    def update(self) -> str:
+        return self.found.name
 
     @property
     def ordered(self) -> bool:
@@ -142,7 +145,7 @@ class StatefulSetController(WorkloadController):
         pods = {n: pod for pod in self.owned(item, LivePod) if (n := ordinal_of(item, pod)) is not None}
         self.count_failures(item.metadata, list(pods.values()), now)
         current = item.status.current_revision or found.name
-        this = _Set(item, pods, found, current, found.name)
+        this = _Set(item, pods, found, current)
         if not item.metadata.deletion_timestamp:
             hashes = {name.rpartition("-")[2] for name in (current, *map(hash_of, pods.values()))}
             yield from keep_up(STATEFUL_SETS, item, found, hashes)

@@ -17,12 +17,7 @@ from berth.fleet.placement.decision import PlacementDecision
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.answers import BindingAnswers
-from berth.fleet.scheduler.binding_state import (
-    BindingPhase,
-    BindingRecord,
-    BindingRequest,
-    PlacementWrite,
-)
+from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest, PlacementWrite
 from berth.fleet.scheduler.changed_clusters import ChangedClusters
 from berth.fleet.scheduler.fleet_cache import UNLISTED_KINDS, VIEWS
 from berth.fleet.scheduler.patches import ScheduledCondition

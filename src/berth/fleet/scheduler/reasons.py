@@ -19,11 +19,7 @@ from berth.kube.karmada import (
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 # Labels of bindings that a policy, or another binding, made.
-CLAIMED_BY = (
-    POLICY_ID,
-    CLUSTER_POLICY_ID,
-    "binding.karmada.io/managed-by",
-)
+CLAIMED_BY = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
 # What metrics call the two ways to come to a decision.
 RECONCILE, SCALE = "ReconcileSchedule", "ScaleSchedule"
 

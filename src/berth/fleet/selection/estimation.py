@@ -17,21 +17,8 @@ import numpy as np
 from berth.engine.state.arrays import BoolArray, Int64Array, grown
 from berth.fleet.state.clusters import Clusters
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    MEMORY,
-    PODS,
-    is_extended,
-    is_huge_page,
-)
-from berth.kube.karmada import (
-    AllocatableModeling,
-    Binding,
-    Cluster,
-    ResourceModel,
-    ResourceSummary,
-)
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page
+from berth.kube.karmada import AllocatableModeling, Binding, Cluster, ResourceModel, ResourceSummary
 from berth.kube.objects import RawQuantity, ResourceList
 
 UNLIMITED = 2**31 - 1

@@ -21,14 +21,7 @@ import msgspec
 
 from berth.kube.defaults import merge_affinity_keys
 from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
-from berth.kube.objects import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    Pod,
-    PodAffinity,
-)
+from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
 
