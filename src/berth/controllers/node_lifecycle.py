@@ -43,9 +43,8 @@ class NodeLifecycle(Controller):
     name = "node-controller"
     watches = (NODES, LEASES, PODS)
 
-    def __init__(self, cache: Cache, grace: float = GRACE) -> None:
+    def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
-        self._grace = grace
         self._heard: dict[str, float] = {}
         self._graces: dict[str, float] = {}
         self._news: set[str] = set()
@@ -72,8 +71,7 @@ class NodeLifecycle(Controller):
 
     def _lease(self, event: Event) -> None:
         name = event.key[1]
-        duration = event.object.spec.lease_duration_seconds or 0
-        self._graces[name] = max(self._grace, float(duration))
+        self._graces[name] = max(GRACE, float(event.object.spec.lease_duration_seconds or 0))
         self._news.add(name)
 
     def reconcile(self, now: float) -> list[Action]:
@@ -90,7 +88,7 @@ class NodeLifecycle(Controller):
         node = self.cache.get(NODES, key, Node)
         if node is None:
             return
-        until = self._heard.setdefault(key[1], now) + self._graces.get(key[1], self._grace)
+        until = self._heard.setdefault(key[1], now) + self._graces.get(key[1], GRACE)
         if until > now:
             self.queue.add_at(key, until)
         elif not _is_unknown(node):
