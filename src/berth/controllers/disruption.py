@@ -125,10 +125,8 @@ class DisruptionController(Controller):
         old = budget.status or PodDisruptionBudgetStatus()
         healthy, desired, expected, allowed = numbers
         conditions = Conditions(old.conditions, now)
-        if allowed > 0:
-            conditions.set("DisruptionAllowed", TRUE, "SufficientPods")
-        else:
-            conditions.set("DisruptionAllowed", FALSE, "InsufficientPods")
+        told = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
+        conditions.set("DisruptionAllowed", *told)
         generation = budget.metadata.generation or 0
         if (condition := conditions.get("DisruptionAllowed")) is not None:
             condition["observedGeneration"] = generation

@@ -144,7 +144,7 @@ class NodeLifecycle(Controller):
             if (key, effect) not in known
         ]
         if added or len(kept) != len(given):
-            taints = [_raw_taint(t) for t in (*kept, *added)]
+            taints = msgspec.to_builtins([*kept, *added])
             yield patch(NODES, node, {"spec": {"taints": taints or None}}, "taints follow conditions")
 
 
@@ -155,11 +155,6 @@ def _wanted(node: Node) -> Iterator[tuple[str, str]]:
         yield NOT_READY, "NoSchedule"  # nobody has reported yet; upstream's admission sees to it
     if node.spec and node.spec.unschedulable:
         yield UNSCHEDULABLE, "NoSchedule"
-
-
-def _raw_taint(taint: Taint) -> RawObject:
-    fields = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _is_unknown(node: Node) -> bool:

@@ -112,9 +112,11 @@ def drop_disabled_fields(new: Pod, old: Pod | None, gates: FeatureGates) -> Pod:
     """The pod as it may be stored: without fields of disabled gates, unless `old` already used them."""
     if gates.all_enabled:
         return new
+    used = (old.spec.affinity if old else None) or Affinity()
+    pod_rules = _has_execution_rules(used.pod_affinity) or _has_execution_rules(used.pod_anti_affinity)
     kept = FeatureGates(
-        node_affinity_eviction=gates.node_affinity_eviction or _uses_node_rules(old),
-        pod_affinity_eviction=gates.pod_affinity_eviction or _uses_pod_rules(old),
+        node_affinity_eviction=gates.node_affinity_eviction or _has_execution_rules(used.node_affinity),
+        pod_affinity_eviction=gates.pod_affinity_eviction or pod_rules,
         even_pods_spread=gates.even_pods_spread or bool(old and old.spec.topology_spread_constraints),
     )
     affinity = enabled_affinity(new.spec.affinity, kept)
@@ -132,15 +134,3 @@ def _without_execution(affinity: _A | None) -> _A | None:
 
 def _has_execution_rules(affinity: NodeAffinity | PodAffinity | None) -> bool:
     return affinity is not None and affinity.required_during_scheduling_required_during_execution is not None
-
-
-def _uses_node_rules(pod: Pod | None) -> bool:
-    affinity = pod.spec.affinity if pod else None
-    return affinity is not None and _has_execution_rules(affinity.node_affinity)
-
-
-def _uses_pod_rules(pod: Pod | None) -> bool:
-    affinity = pod.spec.affinity if pod else None
-    return affinity is not None and (
-        _has_execution_rules(affinity.pod_affinity) or _has_execution_rules(affinity.pod_anti_affinity)
-    )

@@ -176,9 +176,11 @@ class DeploymentController(WorkloadController):
 
 
 def _replica_set(deployment: LiveWorkload, sets: Sets, name: str, tag: str, size: int) -> RawObject:
-    template = sizing.template_with_hash(deployment.spec.template, TEMPLATE_HASH, tag)
+    template = deployment.spec.template or {}
+    metadata = template.get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), TEMPLATE_HASH: tag}
     selector = deployment.spec.selector
-    labels = {**((selector.match_labels if selector else None) or {}), TEMPLATE_HASH: tag}
+    selected = {**((selector.match_labels if selector else None) or {}), TEMPLATE_HASH: tag}
     expressions = [
         {"key": e.key, "operator": e.operator, **({"values": e.values} if e.values else {})}
         for e in (selector.match_expressions if selector else None) or ()
@@ -189,15 +191,18 @@ def _replica_set(deployment: LiveWorkload, sets: Sets, name: str, tag: str, size
         "metadata": {
             "name": name,
             "namespace": deployment.metadata.namespace,
-            "labels": template["metadata"]["labels"],
+            "labels": labels,
             "annotations": sizing.new_annotations(deployment, sets),
             "ownerReferences": [owner_reference(DEPLOYMENTS, deployment.metadata)],
         },
         "spec": {
             "replicas": size,
             "minReadySeconds": deployment.spec.min_ready_seconds or 0,
-            "selector": {"matchLabels": labels, **({"matchExpressions": expressions} if expressions else {})},
-            "template": template,
+            "selector": {
+                "matchLabels": selected,
+                **({"matchExpressions": expressions} if expressions else {}),
+            },
+            "template": {**template, "metadata": {**metadata, "labels": labels}},
         },
     }
 

@@ -211,7 +211,8 @@ def rolled_down(deployment: LiveWorkload, sets: Sets) -> Sizes:
     budget = sum(map(wanted, sets.all)) - minimum - starting
     if budget <= 0 or not any(map(wanted, sets.old)):
         return {}
-    sizes = {rs.metadata.name or "": wanted(rs) for rs in sets.old if wanted(rs)}
+    before = {rs.metadata.name or "": wanted(rs) for rs in sets.old if wanted(rs)}
+    sizes = dict(before)
     for replica_set in sets.old:
         name, available = replica_set.metadata.name or "", replica_set.status.available_replicas or 0
         if name in sizes and budget > 0:
@@ -226,11 +227,7 @@ def rolled_down(deployment: LiveWorkload, sets: Sets) -> Sizes:
         drop = min(sizes[name], spare)
         sizes[name] -= drop
         spare -= drop
-    return {name: size for name, size in sizes.items() if size != _size(sets.old, name)}
-
-
-def _size(sets: list[LiveWorkload], name: str) -> int:
-    return next(wanted(rs) for rs in sets if rs.metadata.name == name)
+    return {name: size for name, size in sizes.items() if size != before[name]}
 
 
 def surplus(deployment: LiveWorkload, sets: Sets) -> list[LiveWorkload]:
@@ -246,10 +243,3 @@ def surplus(deployment: LiveWorkload, sets: Sets) -> list[LiveWorkload]:
     ]
     limit = 10 if limit is None else limit
     return sorted(idle, key=revision)[: max(len(idle) - limit, 0)]
-
-
-def template_with_hash(template: RawObject | None, label: str, value: str) -> RawObject:
-    template = template or {}
-    metadata = template.get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), label: value}
-    return {**template, "metadata": {**metadata, "labels": labels}}

@@ -248,7 +248,8 @@ class FleetScheduler:
             return self._state.request(
                 record, BindingRequest.CLAIM, self._state.claims.next(key, claim, binding, now)
             )
-        self.story.tell(now, key, "decided", f"{reason}: {decision.error or _spelled(decision)}")
+        spelled = patches.spelled(decision.targets or ()) or "no clusters"
+        self.story.tell(now, key, "decided", f"{reason}: {decision.error or spelled}")
         if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, reason, decision)
         if decision.error is not None:
@@ -333,10 +334,6 @@ class FleetScheduler:
     def validate(self) -> None:
         """Check that what is known of bindings agrees."""
         self._state.validate()
-
-
-def _spelled(decision: PlacementDecision) -> str:
-    return ", ".join(f"{target.name}:{target.replicas}" for target in decision.targets or ()) or "no clusters"
 
 
 # --- groups that move together: who follows whom, and what is left gracefully for it ---------------

@@ -160,5 +160,8 @@ def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> li
 def success_event(key: tuple[str, str], targets: Iterable[TargetCluster]) -> str:
     """The sentence of a success. Of bindings without a namespace Karmada says it without the colon."""
     colon = ":" if key[0] else ""
-    placed = ", ".join(f"{target.name}:{target.replicas}" for target in targets)
-    return f"{SUCCESS_MESSAGE} Result{colon} {{{placed}}}"
+    return f"{SUCCESS_MESSAGE} Result{colon} {{{spelled(targets)}}}"
+
+
+def spelled(targets: Iterable[TargetCluster]) -> str:
+    return ", ".join(f"{target.name}:{target.replicas}" for target in targets)
