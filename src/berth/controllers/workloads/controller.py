@@ -93,10 +93,6 @@ class _Expected:
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
 
-    @property
-    def fulfilled(self) -> bool:
-        return self.creations <= 0 and not self.deletions
-
 
 class Expectations:
     """By the uid of the owner."""
@@ -138,14 +134,12 @@ class Expectations:
         self._by_owner.pop(owner, None)
 
     def _of(self, owner: str, now: float) -> _Expected:
-        expected = self._by_owner.get(owner)
-        if expected is None:
-            expected = self._by_owner[owner] = _Expected(now + TIMEOUT)
+        expected = self._by_owner.setdefault(owner, _Expected(now))
         expected.until = now + TIMEOUT
         return expected
 
     def _drop_fulfilled(self, owner: str, expected: _Expected) -> None:
-        if expected.fulfilled:
+        if expected.creations <= 0 and not expected.deletions:
             del self._by_owner[owner]
 
 

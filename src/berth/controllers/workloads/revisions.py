@@ -18,6 +18,8 @@ from berth.kube.workloads.pod_templates import child_name, template_hash
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Patch
 
+_CHANGE_CAUSE = "kubernetes.io/change-cause"
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -85,6 +87,7 @@ def keep_up(
 def _create(resource: Resource, workload: LiveWorkload, found: History, number: int) -> Action:
     template = {**plain(workload.spec.template, REVISION_HASH), "$patch": "replace"}
     labels = ((workload.spec.template or {}).get("metadata") or {}).get("labels") or {}
+    given = workload.metadata.annotations or {}
     body = {
         "apiVersion": REVISIONS.api_version,
         "kind": REVISIONS.kind,
@@ -92,18 +95,10 @@ def _create(resource: Resource, workload: LiveWorkload, found: History, number: 
             "name": found.name,
             "namespace": workload.metadata.namespace,
             "labels": {**labels, REVISION_HASH: found.hash},
-            "annotations": _annotations(workload),
+            "annotations": {name: given[name] for name in (_CHANGE_CAUSE,) if name in given},
             "ownerReferences": [owner_reference(resource, workload.metadata)],
         },
         "data": {"spec": {"template": template}},
         "revision": number,
     }
     return create(REVISIONS, key_of(workload.metadata), body, "no revision has the template")
-
-
-def _annotations(workload: LiveWorkload) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in (workload.metadata.annotations or {}).items()
-        if name == "kubernetes.io/change-cause"
-    }

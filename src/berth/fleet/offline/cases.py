@@ -87,7 +87,7 @@ def decode_case(line: bytes) -> FleetCase:
     """The case in a line, which may be wrapped as recorded cases are, in ``case`` beside ``expect``.
 
     Raises:
-        CaseError: it cannot be judged; the message says which field is to blame.
+        FleetCaseError: it cannot be judged; the message says which field is to blame.
     """
     try:
         case = json_reader.decode(line, _Line).case or json_reader.decode(line, FleetCase)
