@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Condition, Key, RawObject, key_of
+from berth.kube.objects import Condition, Key, RawObject, View, key_of
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Create, Delete, Patch
@@ -24,7 +23,7 @@ def create(resource: Resource, key: Key, body: RawObject, cause: str) -> Create:
 
 def patch(
     resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
+    item: View,
     body: RawObject,
     cause: str = "",
     *,
@@ -38,33 +37,19 @@ def patch(
     return Patch(resource=resource, key=key or own, at=own, body=guarded, subresource=subresource, why=cause)
 
 
-def without_finalizer(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    finalizer: str,
-    cause: str,
-    *,
-    key: Key,
-) -> Patch:
+def without_finalizer(resource: Resource, item: View, finalizer: str, cause: str, *, key: Key) -> Patch:
     kept = [name for name in item.metadata.finalizers or () if name != finalizer]
     return patch(resource, item, {"metadata": {"finalizers": kept or None}}, cause, key=key)
 
 
-def owned_by(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    owners: Iterable[RawObject],
-    cause: str,
-    *,
-    key: Key,
-) -> Patch:
+def owned_by(resource: Resource, item: View, owners: Iterable[RawObject], cause: str, *, key: Key) -> Patch:
     """The object has these owners from now on, and no others."""
     return patch(resource, item, {"metadata": {"ownerReferences": list(owners) or None}}, cause, key=key)
 
 
 def delete(
     resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
+    item: View,
     cause: str,
     *,
     key: Key | None = None,
@@ -87,24 +72,19 @@ def delete(
 # --- statuses -------------------------------------------------------------------------------------
 
 
-def status_patch(resource: Resource, item: Any, status: RawObject, cause: str = "") -> Patch:  # noqa: ANN401
+def status_patch(resource: Resource, item: View, status: RawObject, cause: str = "") -> Patch:
     """A new status; a conflict if the object has changed since."""
     return patch(resource, item, {"status": status}, cause, subresource="status")
 
 
-def is_news(item: Any, status: RawObject) -> bool:  # noqa: ANN401 - a view
+def is_news(item: View, status: RawObject) -> bool:
     """Whether a status differs from the one the object has, where what is missing counts as nothing."""
     known = msgspec.to_builtins(item.status)
     return any((known.get(name) or 0) != (value or 0) for name, value in status.items())
 
 
 def status_report(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    body: RawObject,
-    cause: str,
-    *,
-    key: Key | None = None,
+    resource: Resource, item: View, body: RawObject, cause: str, *, key: Key | None = None
 ) -> Patch:
     """A strategic patch of the status and what may be said with it, whatever else has changed since."""
     own = key_of(item.metadata)

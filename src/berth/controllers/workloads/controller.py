@@ -21,6 +21,7 @@ from berth.kube.objects import (
     ObjectMeta,
     PartialObjectMetadata,
     RawObject,
+    View,
     key_of,
 )
 from berth.kube.ownership import controller_of, owner_reference
@@ -255,13 +256,13 @@ class WorkloadController(Controller):
         self.queue.add_at(key, until)
         return True
 
-    def create_pod(self, item: Any, body: RawObject, cause: str, now: float) -> Action:  # noqa: ANN401
+    def create_pod(self, item: View, body: RawObject, cause: str, now: float) -> Action:
         """Ask for a pod of a workload, which waits until the watch shows it."""
         self.expectations.expect_creation(item.metadata.uid or "", now)
         self._asked.add(item.metadata.uid or "")
         return create(PODS, key_of(item.metadata), body, cause)
 
-    def delete_pod(self, item: Any, pod: LivePod, cause: str, now: float) -> Action:  # noqa: ANN401
+    def delete_pod(self, item: View, pod: LivePod, cause: str, now: float) -> Action:
         """Have a pod of a workload go, which waits until the watch shows that."""
         self.expectations.expect_deletion(item.metadata.uid or "", pod.metadata.uid or "", now)
         return delete(PODS, pod, cause, key=key_of(item.metadata))
@@ -316,11 +317,11 @@ class WorkloadController(Controller):
         elif isinstance(action, Delete):
             self.expectations.deleted(uid, action.uid or "")
 
-    def creation_told(self, item: Any, name: str) -> str:  # noqa: ANN401, ARG002
+    def creation_told(self, item: View, name: str) -> str:  # noqa: ARG002
         """What is said of a pod that was made for `item`, a workload."""
         return f"Created pod: {name}"
 
-    def creation_failed(self, item: Any, action: Create, outcome: Outcome) -> None:  # noqa: ANN401, ARG002
+    def creation_failed(self, item: View, action: Create, outcome: Outcome) -> None:  # noqa: ARG002
         """Tell of a pod that could not be made for `item`, a workload."""
         message = f"Error creating: {outcome.message}"
         self.recorder.record(outcome.at, self.owner, item, WARNING, "FailedCreate", message)
