@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Key, RawObject, key_of
-from berth.kube.well_known import MERGE_PATCH, STRATEGIC_PATCH
+from berth.kube.objects import Condition, Key, RawObject, View, key_of
+from berth.kube.times import stamp
+from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Create, Delete, Patch
 
 
@@ -22,7 +23,7 @@ def create(resource: Resource, key: Key, body: RawObject, cause: str) -> Create:
 
 def patch(
     resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
+    item: View,
     body: RawObject,
     cause: str = "",
     *,
@@ -30,38 +31,25 @@ def patch(
     subresource: str = "",
 ) -> Patch:
     """A merge patch; a conflict if the object has changed since."""
+    own = key_of(item.metadata)
     guard = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
     guarded = {**body, "metadata": {**body.get("metadata", {}), **guard}}
-    return _patch(resource, item, guarded, cause, MERGE_PATCH, key, subresource)
+    return Patch(resource=resource, key=key or own, at=own, body=guarded, subresource=subresource, why=cause)
 
 
-def status_patch(resource: Resource, item: Any, status: RawObject, cause: str = "") -> Patch:  # noqa: ANN401
-    """A new status; a conflict if the object has changed since."""
-    return patch(resource, item, {"status": status}, cause, subresource="status")
+def without_finalizer(resource: Resource, item: View, finalizer: str, cause: str, *, key: Key) -> Patch:
+    kept = [name for name in item.metadata.finalizers or () if name != finalizer]
+    return patch(resource, item, {"metadata": {"finalizers": kept or None}}, cause, key=key)
 
 
-def is_news(item: Any, status: RawObject) -> bool:  # noqa: ANN401 - a view
-    """Whether a status differs from the one the object has, where what is missing counts as nothing."""
-    known = msgspec.to_builtins(item.status)
-    return any((known.get(name) or 0) != (value or 0) for name, value in status.items())
-
-
-def status_report(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    body: RawObject,
-    cause: str,
-    *,
-    key: Key | None = None,
-) -> Patch:
-    """A strategic patch of the status and what may be said with it, whatever else has changed since."""
-    reported = {**body, "metadata": {"uid": item.metadata.uid, **body.get("metadata", {})}}
-    return _patch(resource, item, reported, cause, STRATEGIC_PATCH, key, "status")
+def owned_by(resource: Resource, item: View, owners: Iterable[RawObject], cause: str, *, key: Key) -> Patch:
+    """The object has these owners from now on, and no others."""
+    return patch(resource, item, {"metadata": {"ownerReferences": list(owners) or None}}, cause, key=key)
 
 
 def delete(
     resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
+    item: View,
     cause: str,
     *,
     key: Key | None = None,
@@ -72,7 +60,7 @@ def delete(
     own = key_of(item.metadata)
     return Delete(
         resource=resource,
-        key=own if key is None else key,
+        key=key or own,
         at=own,
         uid=item.metadata.uid,
         grace=grace,
@@ -81,22 +69,70 @@ def delete(
     )
 
 
-def _patch(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    body: RawObject,
-    cause: str,
-    form: str,
-    key: Key | None,
-    subresource: str,
+# --- statuses -------------------------------------------------------------------------------------
+
+
+def status_patch(resource: Resource, item: View, status: RawObject, cause: str = "") -> Patch:
+    """A new status; a conflict if the object has changed since."""
+    return patch(resource, item, {"status": status}, cause, subresource="status")
+
+
+def is_news(item: View, status: RawObject) -> bool:
+    """Whether a status differs from the one the object has, where what is missing counts as nothing."""
+    known = msgspec.to_builtins(item.status)
+    return any((known.get(name) or 0) != (value or 0) for name, value in status.items())
+
+
+def status_report(
+    resource: Resource, item: View, body: RawObject, cause: str, *, key: Key | None = None
 ) -> Patch:
+    """A strategic patch of the status and what may be said with it, whatever else has changed since."""
     own = key_of(item.metadata)
+    reported = {**body, "metadata": {"uid": item.metadata.uid, **body.get("metadata", {})}}
     return Patch(
         resource=resource,
-        key=own if key is None else key,
+        key=key or own,
         at=own,
-        body=body,
-        subresource=subresource,
-        form=form,
+        body=reported,
+        subresource="status",
+        form=STRATEGIC_PATCH,
         why=cause,
     )
+
+
+class Conditions:
+    """The conditions of one object while its status is worked out: what does not change keeps its times."""
+
+    def __init__(self, given: Iterable[Condition] | None, now: float, *, updated: bool = False) -> None:
+        self._conditions: dict[str, RawObject] = {c.type or "": msgspec.to_builtins(c) for c in given or ()}
+        self._given = self.list()
+        self._now = stamp(now)
+        self._updated = updated  # some kinds keep a lastUpdateTime
+
+    def get(self, kind: str) -> RawObject | None:
+        return self._conditions.get(kind)
+
+    def set(self, kind: str, status: str, reason: str, message: str = "") -> None:
+        known = self._conditions.get(kind, {})
+        if (known.get("status"), known.get("reason")) == (status, reason):
+            if known.get("message", "") == message:
+                return
+            entry = {**known, "message": message}
+        else:
+            entry = {"type": kind, "status": status, "reason": reason, "message": message}
+            kept = known.get("lastTransitionTime") if known.get("status") == status else None
+            entry["lastTransitionTime"] = kept or self._now
+        if self._updated:
+            entry["lastUpdateTime"] = self._now
+        self._conditions[kind] = entry
+
+    def drop(self, kind: str) -> None:
+        self._conditions.pop(kind, None)
+
+    def list(self) -> list[RawObject]:
+        return list(self._conditions.values())
+
+    @property
+    def changed(self) -> bool:
+        """Whether they are others than the object has."""
+        return self.list() != self._given

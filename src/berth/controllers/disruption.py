@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import status_patch
-from berth.controllers.conditions import Conditions
-from berth.controllers.workloads.pods import wanted
+from berth.controllers.actions import Conditions, status_patch
+from berth.controllers.workloads.pods import controller_among, wanted
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.objects import (
@@ -100,18 +99,8 @@ class DisruptionController(Controller):
         return sum(sizes.values())
 
     def _workload_of(self, pod: LivePod) -> LiveWorkload | None:
-        owner, namespace = controller_of(pod.metadata), pod.metadata.namespace or ""
-        if owner is None:
-            return None
-        if owner.kind == STATEFUL_SETS.kind:
-            return self.cache.get(STATEFUL_SETS, (namespace, owner.name or ""), LiveWorkload)
-        if owner.kind != REPLICA_SETS.kind:
-            return None
-        replica_set = self.cache.get(REPLICA_SETS, (namespace, owner.name or ""), LiveWorkload)
-        above = controller_of(replica_set.metadata) if replica_set else None
-        if above is not None and above.kind == DEPLOYMENTS.kind:
-            return self.cache.get(DEPLOYMENTS, (namespace, above.name or ""), LiveWorkload) or replica_set
-        return replica_set
+        found = controller_among(self.cache, pod.metadata, STATEFUL_SETS, REPLICA_SETS)
+        return (controller_among(self.cache, found.metadata, DEPLOYMENTS) if found else None) or found
 
     def _disrupted(
         self, key: Key, budget: PodDisruptionBudget, pods: list[LivePod], now: float
@@ -136,10 +125,8 @@ class DisruptionController(Controller):
         old = budget.status or PodDisruptionBudgetStatus()
         healthy, desired, expected, allowed = numbers
         conditions = Conditions(old.conditions, now)
-        if allowed > 0:
-            conditions.set("DisruptionAllowed", TRUE, "SufficientPods")
-        else:
-            conditions.set("DisruptionAllowed", FALSE, "InsufficientPods")
+        told = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
+        conditions.set("DisruptionAllowed", *told)
         generation = budget.metadata.generation or 0
         if (condition := conditions.get("DisruptionAllowed")) is not None:
             condition["observedGeneration"] = generation

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from berth.controllers.actions import delete, patch
+from berth.controllers.actions import delete, owned_by, without_finalizer
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
@@ -152,17 +152,16 @@ class GarbageCollector:
             yield self._drop_finalizer(uid, item, FOREGROUND_DELETION)
 
     def _judge(self, uid: str, item: _Item) -> Iterator[Action]:
-        solid: list[str] = []
-        dangling: list[str] = []
-        waiting: list[str] = []
+        states: dict[str, set[str]] = {"solid": set(), "dangling": set(), "waiting": set()}
         for owner in item.owners:
             state = self._state(owner)
             if state is None:
                 yield from self._look_up(uid, item, owner)
                 return
-            {"solid": solid, "dangling": dangling, "waiting": waiting}[state].append(owner.uid or "")
-        if solid:
-            if gone := {*dangling, *waiting}:
+            states[state].add(owner.uid or "")
+        waiting = states["waiting"]
+        if states["solid"]:
+            if gone := states["dangling"] | waiting:
                 yield self._disown(uid, item, gone, "some of its owners are gone")
             return
         propagation = "Background"
@@ -206,29 +205,24 @@ class GarbageCollector:
 
     def _disown(self, uid: str, item: _Item, gone: set[str], cause: str) -> Action:
         owners = [msgspec.to_builtins(owner) for owner in item.owners if owner.uid not in gone]
-        body = {"metadata": {"ownerReferences": owners or None}}
-        return patch(item.resource, item, body, cause, key=(uid, ""))
+        return owned_by(item.resource, item, owners, cause, key=(uid, ""))
 
     def _unblock(self, uid: str, item: _Item) -> Action:
         owners = [{**msgspec.to_builtins(owner), "blockOwnerDeletion": False} for owner in item.owners]
-        body = {"metadata": {"ownerReferences": owners}}
-        return patch(item.resource, item, body, "owners and dependents may form a circle", key=(uid, ""))
+        return owned_by(item.resource, item, owners, "owners and dependents may form a circle", key=(uid, ""))
 
     def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:
-        kept = [name for name in item.metadata.finalizers or () if name != finalizer]
-        body = {"metadata": {"finalizers": kept or None}}
-        return patch(item.resource, item, body, f"{finalizer} is done", key=(uid, ""))
+        return without_finalizer(item.resource, item, finalizer, f"{finalizer} is done", key=(uid, ""))
 
     def done(self, action: Action, outcome: Outcome) -> None:
         uid, owner = action.key  # what it is done for, and which of its owners is looked up
-        if not isinstance(action, Get):
-            settled = outcome.ok or outcome.missing
-            self._queue.finished(uid, ok=settled, at=outcome.at, wait=outcome.retry_after)
-            return
-        found = outcome.decode(PartialObjectMetadata).metadata.uid if outcome.ok else None
-        if outcome.missing or (outcome.ok and found != owner):
-            self._remember(self._absent, owner)
-        elif outcome.ok:
-            self._remember(self._present, owner)
-        self._queue.finished(uid, ok=outcome.ok or outcome.missing, at=outcome.at, wait=outcome.retry_after)
-        self._queue.add(uid)
+        if isinstance(action, Get):
+            found = outcome.decode(PartialObjectMetadata).metadata.uid if outcome.ok else None
+            if outcome.missing or (outcome.ok and found != owner):
+                self._remember(self._absent, owner)
+            elif outcome.ok:
+                self._remember(self._present, owner)
+        settled = outcome.ok or outcome.missing
+        self._queue.finished(uid, ok=settled, at=outcome.at, wait=outcome.retry_after)
+        if isinstance(action, Get):
+            self._queue.add(uid)

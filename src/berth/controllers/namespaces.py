@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from berth.controllers.actions import status_patch
-from berth.controllers.conditions import Conditions
+from berth.controllers.actions import Conditions, status_patch
 from berth.kube.api_resources import EVENTS, NAMESPACES, PODS, Resource
 from berth.kube.objects import Key, Namespace, RawObject
 from berth.kube.well_known import ADDED, DELETED, FALSE, TRUE
@@ -127,10 +126,9 @@ class NamespaceController(Controller):
             text = f"Some content in the namespace has finalizers remaining: {', '.join(items)}"
             worse[_FINALIZERS] = ("SomeFinalizersRemain", text)
         conditions = Conditions(namespace.status.conditions, now)
-        before = conditions.list()
         for kind, fine in _FINE.items():
             conditions.set(kind, TRUE if kind in worse else FALSE, *worse.get(kind, fine))
-        return conditions.list() if conditions.list() != before else None
+        return conditions.list() if conditions.changed else None
 
     def _finalizers_in(self, namespace: str, left: Iterable[Resource]) -> Counter[str]:
         found: Counter[str] = Counter()

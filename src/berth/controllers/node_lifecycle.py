@@ -11,7 +11,7 @@ import msgspec
 
 from berth.controllers.actions import patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
+from berth.kube.objects import Condition, Key, Node, RawObject, Taint
 from berth.kube.pods import is_ready
 from berth.kube.taints import (
     CONDITION_OF,
@@ -43,9 +43,8 @@ class NodeLifecycle(Controller):
     name = "node-controller"
     watches = (NODES, LEASES, PODS)
 
-    def __init__(self, cache: Cache, grace: float = GRACE) -> None:
+    def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
-        self._grace = grace
         self._heard: dict[str, float] = {}
         self._graces: dict[str, float] = {}
         self._news: set[str] = set()
@@ -72,8 +71,7 @@ class NodeLifecycle(Controller):
 
     def _lease(self, event: Event) -> None:
         name = event.key[1]
-        duration = event.object.spec.lease_duration_seconds or 0
-        self._graces[name] = max(self._grace, float(duration))
+        self._graces[name] = max(GRACE, float(event.object.spec.lease_duration_seconds or 0))
         self._news.add(name)
 
     def reconcile(self, now: float) -> list[Action]:
@@ -90,7 +88,7 @@ class NodeLifecycle(Controller):
         node = self.cache.get(NODES, key, Node)
         if node is None:
             return
-        until = self._heard.setdefault(key[1], now) + self._graces.get(key[1], self._grace)
+        until = self._heard.setdefault(key[1], now) + self._graces.get(key[1], GRACE)
         if until > now:
             self.queue.add_at(key, until)
         elif not _is_unknown(node):
@@ -104,9 +102,8 @@ class NodeLifecycle(Controller):
 
     def _lose(self, node: Node, now: float) -> Iterator[Action]:
         given = {c.type: c for c in (node.status.conditions if node.status else None) or ()}
-        kinds = dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"))
         conditions: list[RawObject] = []
-        for kind in kinds:
+        for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
             known = given.get(kind, Condition(type=kind))
             if known.status != "Unknown":
                 conditions.append(
@@ -123,12 +120,6 @@ class NodeLifecycle(Controller):
         yield status_report(NODES, node, body, "its lease is no longer renewed")
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
-        for pod in self.cache.pods_on(key[1]):
-            if is_ready(pod):
-                yield self._pod_not_ready(key, pod, now)
-
-    @staticmethod
-    def _pod_not_ready(key: Key, pod: LivePod, now: float) -> Action:
         entry = {
             "type": "Ready",
             "status": "False",
@@ -136,7 +127,9 @@ class NodeLifecycle(Controller):
             "lastTransitionTime": stamp(now),
         }
         body = {"status": {"conditions": [entry]}}
-        return status_report(PODS, pod, body, "its node is not ready", key=key)
+        for pod in self.cache.pods_on(key[1]):
+            if is_ready(pod):
+                yield status_report(PODS, pod, body, "its node is not ready", key=key)
 
     # --- taints -------------------------------------------------------------------------------------
 
@@ -151,7 +144,7 @@ class NodeLifecycle(Controller):
             if (key, effect) not in known
         ]
         if added or len(kept) != len(given):
-            taints = [_raw_taint(t) for t in (*kept, *added)]
+            taints = msgspec.to_builtins([*kept, *added])
             yield patch(NODES, node, {"spec": {"taints": taints or None}}, "taints follow conditions")
 
 
@@ -162,11 +155,6 @@ def _wanted(node: Node) -> Iterator[tuple[str, str]]:
         yield NOT_READY, "NoSchedule"  # nobody has reported yet; upstream's admission sees to it
     if node.spec and node.spec.unschedulable:
         yield UNSCHEDULABLE, "NoSchedule"
-
-
-def _raw_taint(taint: Taint) -> RawObject:
-    fields = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _is_unknown(node: Node) -> bool:

@@ -7,7 +7,7 @@ how upstream treats a field whose feature was switched off after use (KEP-4328).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from msgspec.structs import replace
@@ -70,10 +70,8 @@ class FeatureGates:
         return self.node_affinity_eviction and self.pod_affinity_eviction and self.even_pods_spread
 
     def __str__(self) -> str:
-        values = (getattr(self, field.name) for field in fields(self))
-        return ",".join(
-            f"{name}={str(value).lower()}" for name, value in zip(_ATTRIBUTE, values, strict=True)
-        )
+        values = {name: getattr(self, attribute) for name, attribute in _ATTRIBUTE.items()}
+        return ",".join(f"{name}={str(value).lower()}" for name, value in values.items())
 
 
 DEFAULT_GATES = FeatureGates()
@@ -114,9 +112,11 @@ def drop_disabled_fields(new: Pod, old: Pod | None, gates: FeatureGates) -> Pod:
     """The pod as it may be stored: without fields of disabled gates, unless `old` already used them."""
     if gates.all_enabled:
         return new
+    used = (old.spec.affinity if old else None) or Affinity()
+    pod_rules = _has_execution_rules(used.pod_affinity) or _has_execution_rules(used.pod_anti_affinity)
     kept = FeatureGates(
-        node_affinity_eviction=gates.node_affinity_eviction or _uses_node_rules(old),
-        pod_affinity_eviction=gates.pod_affinity_eviction or _uses_pod_rules(old),
+        node_affinity_eviction=gates.node_affinity_eviction or _has_execution_rules(used.node_affinity),
+        pod_affinity_eviction=gates.pod_affinity_eviction or pod_rules,
         even_pods_spread=gates.even_pods_spread or bool(old and old.spec.topology_spread_constraints),
     )
     affinity = enabled_affinity(new.spec.affinity, kept)
@@ -134,15 +134,3 @@ def _without_execution(affinity: _A | None) -> _A | None:
 
 def _has_execution_rules(affinity: NodeAffinity | PodAffinity | None) -> bool:
     return affinity is not None and affinity.required_during_scheduling_required_during_execution is not None
-
-
-def _uses_node_rules(pod: Pod | None) -> bool:
-    affinity = pod.spec.affinity if pod else None
-    return affinity is not None and _has_execution_rules(affinity.node_affinity)
-
-
-def _uses_pod_rules(pod: Pod | None) -> bool:
-    affinity = pod.spec.affinity if pod else None
-    return affinity is not None and (
-        _has_execution_rules(affinity.pod_affinity) or _has_execution_rules(affinity.pod_anti_affinity)
-    )

@@ -50,6 +50,9 @@ def regex_message(rule: str, pattern: str, *examples: str) -> str:
     return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
+_NAME_PART_MESSAGE = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
+
+
 def _size(value: str) -> int:
     return len(value.encode("utf-8", "surrogatepass"))
 
@@ -80,9 +83,8 @@ def _label_key_errors(value: str) -> tuple[str, ...]:
     errors: list[str] = []
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        rule = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
         prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return (f"a valid label key {rule} {prefixed}",)
+        return (f"a valid label key {_NAME_PART_MESSAGE} {prefixed}",)
     if slash and not prefix:
         errors.append(f"prefix part {EMPTY}")
     elif prefix:
@@ -92,8 +94,7 @@ def _label_key_errors(value: str) -> tuple[str, ...]:
     elif _size(name) > 63:
         errors.append(f"name part {too_long(63)}")
     if not _name_part(name):
-        rule = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
-        errors.append(f"name part {rule}")
+        errors.append(f"name part {_NAME_PART_MESSAGE}")
     return tuple(errors)
 
 

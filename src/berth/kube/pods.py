@@ -36,13 +36,18 @@ def condition(conditions: Iterable[_C] | None, kind: str) -> _C | None:
     return next((known for known in conditions or () if known.type == kind), None)
 
 
+def true_condition(conditions: Iterable[_C] | None, kind: str) -> _C | None:
+    """The condition, if it is there and holds."""
+    known = condition(conditions, kind)
+    return known if known is not None and known.status == TRUE else None
+
+
 def pod_condition(pod: LivePod, kind: str) -> Condition | None:
     return condition(pod.status.conditions if pod.status else None, kind)
 
 
 def is_ready(pod: Pod) -> bool:
-    ready = condition(pod.status.conditions if pod.status else None, READY)
-    return ready is not None and ready.status == TRUE
+    return true_condition(pod.status.conditions if pod.status else None, READY) is not None
 
 
 # --- groups: placed together or not at all --------------------------------------------------------

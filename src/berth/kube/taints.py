@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from berth.kube.objects import Condition, Node, Taint, Toleration
-from berth.kube.pods import condition
+from berth.kube.pods import condition, true_condition
 from berth.kube.well_known import FALSE, READY, TRUE, UNKNOWN
 
 NO_EXECUTE = "NoExecute"
@@ -64,8 +64,7 @@ def ready_condition(node: Node) -> Condition | None:
 
 
 def is_node_ready(node: Node) -> bool:
-    ready = ready_condition(node)
-    return ready is not None and ready.status == TRUE
+    return true_condition(node.status.conditions if node.status else None, READY) is not None
 
 
 def unready(node: Node) -> Condition | None:

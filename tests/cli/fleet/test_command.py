@@ -20,7 +20,7 @@ from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import PropagationPolicy, TargetCluster
 from berth.kube.text.decoding import convert
-from berth.kube.validation.propagation import validate_policy
+from berth.kube.validation.placement import validate_policy
 from berth.live.component.lifecycle import ComponentSettings, StartError
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.cli.command import Outcome, berth

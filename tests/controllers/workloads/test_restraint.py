@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
+from berth.controllers.workloads.controller import Restraint
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.jobs.job import JobController
 from berth.controllers.workloads.replica_set import ReplicaSetController
-from berth.controllers.workloads.restraint import Restraint
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.kube.api_resources import (
     DAEMON_SETS,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.fleet.selection import spread_groups
-from berth.fleet.selection.spread_groups import SpreadGroup, best_groups
+from berth.fleet.selection import spread_by_group
+from berth.fleet.selection.spread_by_group import SpreadGroup, best_groups
 
 
 def search(groups: list[SpreadGroup], least: int, most: int, clusters: int) -> list[SpreadGroup]:
@@ -86,6 +86,6 @@ def test_many_groups_do_not_take_forever() -> None:
 
 def test_beyond_counting_the_heaviest_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit of states the heaviest groups are taken, if they have enough clusters."""
-    monkeypatch.setattr(spread_groups, "_MAX_STATES", 0)
+    monkeypatch.setattr(spread_by_group, "_MAX_STATES", 0)
     assert names(best_groups([C, B, A], 1, 3, 3)) == "ab"
     assert best_groups([C, B, A], 1, 2, 9) == []

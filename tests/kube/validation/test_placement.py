@@ -10,8 +10,7 @@ from berth.kube.karmada import Placement, PropagationPolicy
 from berth.kube.text.decoding import convert
 from berth.kube.validation import placement as rules
 from berth.kube.validation.errors import WEIGHT_RANGE
-from berth.kube.validation.placement import validate_placement
-from berth.kube.validation.propagation import validate_policy
+from berth.kube.validation.placement import validate_placement, validate_policy
 from tests.kube import written
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

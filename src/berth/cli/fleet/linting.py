@@ -15,7 +15,7 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest
 from berth.kube.objects import ObjectMeta, PartialObjectMetadata
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
-from berth.kube.validation.propagation import validate_policy
+from berth.kube.validation.placement import validate_policy
 from berth.server.registry.kinds.custom.karmada import prepare_policy
 
 _POLICIES = ("PropagationPolicy", "ClusterPropagationPolicy")

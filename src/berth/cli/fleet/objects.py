@@ -27,8 +27,7 @@ from berth.kube.manifests.manifest import title as titled
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata, PriorityClass, RawObject
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.errors import FieldError
-from berth.kube.validation.placement import validate_placement
-from berth.kube.validation.propagation import validate_annotated, validate_policy
+from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
 from berth.server.registry import kinds as served_kinds
 from berth.server.registry.kinds.custom.karmada import (
     cluster_problems,

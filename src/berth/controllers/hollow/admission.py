@@ -17,7 +17,7 @@ from berth.engine.rules.node_affinity import admission as node_affinity
 from berth.engine.rules.node_ports import admission as node_ports
 from berth.engine.rules.node_resources_fit.admission import shortages
 from berth.engine.rules.taint_toleration import admission as taint_toleration
-from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleVerdict
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError
@@ -86,23 +86,20 @@ def rejection(
         return None
     namespaces, name = list(namespaces), pod_name(pod)
     here = _cluster(pod, node, running, namespaces, options)
-    found = violations_among(here, [name, *map(pod_name, running)])
-    near = [
-        violation
-        for violation in found
-        if violation.topology is not None and violation.topology[0] == HOSTNAME
-    ]
+    near = _on_the_node(violations_among(here, [name, *map(pod_name, running)]))
     if any(violation.kind == ANTI_AFFINITY and violation.pod == name for violation in near):
         return failed(UNWANTED_PEERS)
     if any(is_in_the_way(here, violation, name) for violation in near):
         return failed(KEPT_AWAY)
     if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
         there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
-        if any(
-            violation.kind == AFFINITY and (violation.topology or ("",))[0] == HOSTNAME for violation in there
-        ):
+        if any(violation.kind == AFFINITY for violation in _on_the_node(there)):
             return failed(ALONE)
     return None
+
+
+def _on_the_node(violations: Iterable[RuleViolation]) -> list[RuleViolation]:
+    return [each for each in violations if each.topology is not None and each.topology[0] == HOSTNAME]
 
 
 def _may_object(pod: LivePod) -> bool:

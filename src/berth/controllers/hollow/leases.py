@@ -7,11 +7,9 @@ lease's duration grow together.
 
 from __future__ import annotations
 
-import msgspec
-
 from berth.controllers.hollow import is_hollow
 from berth.kube.api_resources import LEASES, NODES, Resource
-from berth.kube.objects import Node, RawObject
+from berth.kube.objects import Node, PartialObjectMetadata, RawObject
 from berth.kube.times import micro_stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
@@ -20,14 +18,6 @@ from berth.machines.contract import Action, Create, Event, Get, Outcome, Update
 INTERVAL, DURATION = 12.0, 40
 SLOT = 0.5  # seconds
 _A_SECOND = 100  # renewals, at most
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Answer(msgspec.Struct):
-    metadata: _Meta
 
 
 class Leases:
@@ -141,7 +131,7 @@ class Leases:
             return
         if outcome.ok:
             self._known.add(name)
-            self.versions[name] = outcome.decode(_Answer).metadata.resource_version
+            self.versions[name] = outcome.decode(PartialObjectMetadata).metadata.resource_version or ""
         elif outcome.missing:
             self._known.discard(name)
             self.versions[name] = ""

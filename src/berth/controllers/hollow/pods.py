@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from berth.controllers.actions import delete, status_report
 from berth.controllers.hollow import admission, is_hollow, statuses
@@ -29,18 +28,10 @@ from berth.machines.recorder import WARNING
 
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
+_RUNS_FOR = 1.0  # seconds, what is not restarted and does not say
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _duration = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?").fullmatch
 _RESTART_BACKOFF = Backoff(first=10.0, longest=300.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How long containers take where their pod does not say."""
-
-    start_after: float = 0.0
-    run_for: float = 1.0
-    stop_after: float = 0.0
 
 
 class Kubelets(Controller):
@@ -54,9 +45,8 @@ class Kubelets(Controller):
     name = "kubelet"
     watches = (PODS, NODES, NAMESPACES)
 
-    def __init__(self, cache: Cache, pace: Pace | None = None, options: Options | None = None) -> None:
+    def __init__(self, cache: Cache, options: Options | None = None) -> None:
         super().__init__(cache)
-        self._pace = pace or Pace()
         self._options = options or Options()
         self._admitted: set[str] = set()
         self._addresses: dict[str, dict[str, str]] = {}
@@ -112,7 +102,7 @@ class Kubelets(Controller):
                 self.recorder.record(now, PODS, pod, WARNING, rejection.reason, rejection.message)
                 return
             self._admitted.add(uid)
-        begin = created_at(pod.metadata) + (duration(pod, START_AFTER, self._pace.start_after) or 0.0)
+        begin = created_at(pod.metadata) + (duration(pod, START_AFTER) or 0.0)
         if begin > now:
             self.queue.add_at(key, begin)
             return
@@ -146,9 +136,8 @@ class Kubelets(Controller):
         given = self._addresses.setdefault(node.metadata.name or "", {})
         uid = pod.metadata.uid or ""
         if uid not in given:
-            used = statuses.addresses_in_use(self.cache.pods_on(node.metadata.name or "")) | set(
-                given.values()
-            )
+            others = self.cache.pods_on(node.metadata.name or "")
+            used = {*given.values(), *(other.status.pod_ip for other in others if other.status)}
             free = (f"{prefix}.{last}" for last in range(2, 255))
             given[uid] = next((address for address in free if address not in used), f"{prefix}.254")
         return host, given[uid]
@@ -176,7 +165,7 @@ class Kubelets(Controller):
                 gone = dict.fromkeys(("reason", "message")) | wanted  # what was said before goes
                 yield _report(pod, {"conditions": [gone]}, "its readiness gates")
                 return
-        lasts = duration(pod, RUN_FOR, None if _restarts(pod) else self._pace.run_for)
+        lasts = duration(pod, RUN_FOR, None if _restarts(pod) else _RUNS_FOR)
         if lasts is None:
             return
         end = self._began(pod, started) + lasts
@@ -215,7 +204,7 @@ class Kubelets(Controller):
     def _stop(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         grace = float(pod.metadata.deletion_grace_period_seconds or 0)
         due = seconds(pod.metadata.deletion_timestamp) if pod.metadata.deletion_timestamp else now
-        takes = min(duration(pod, STOP_AFTER, self._pace.stop_after) or 0.0, grace)
+        takes = min(duration(pod, STOP_AFTER) or 0.0, grace)
         stops = due - grace + takes
         if stops > now and not is_finished(pod):
             self.queue.add_at(key, stops)
@@ -237,7 +226,7 @@ def _report(pod: LivePod, status: RawObject, cause: str) -> Action:
     return status_report(PODS, pod, {"status": status}, cause)
 
 
-def duration(pod: LivePod, annotation: str, default: float | None) -> float | None:
+def duration(pod: LivePod, annotation: str, default: float | None = None) -> float | None:
     """A time in an annotation, as seconds."""
     text = (pod.metadata.annotations or {}).get(annotation)
     found = _duration(text.strip()) if text is not None else None

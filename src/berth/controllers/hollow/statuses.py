@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from berth.controllers.workloads.pods import restarts
 from berth.kube.objects import Container, LivePod, RawObject
 from berth.kube.pods import pod_condition
@@ -45,15 +43,12 @@ def ready_condition(pod: LivePod, now: float) -> RawObject:
     """Whether a pod whose containers run is ready: also by the conditions that it names as gates."""
     closed = []
     for gate in pod.spec.readiness_gates or ():
-        found = pod_condition(pod, gate.condition_type or "")
+        name = gate.condition_type
+        found = pod_condition(pod, name or "")
         if found is None:
-            name = gate.condition_type
             closed.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
         elif found.status != TRUE:
-            told = (
-                f'the status of pod readiness gate "{gate.condition_type}" is not "True", but {found.status}'
-            )
-            closed.append(told)
+            closed.append(f'the status of pod readiness gate "{name}" is not "True", but {found.status}')
     if not closed:
         return _conditions({READY: TRUE}, now)[0]
     reason, message = "ReadinessGatesNotReady", ", ".join(closed)
@@ -64,17 +59,13 @@ def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", mess
     """Containers that ended with the code; `reason` is set if the kubelet ended them."""
     phase = SUCCEEDED if exit_code == 0 else FAILED
     why = "PodCompleted" if phase == SUCCEEDED else reason or "PodFailed"
-    conditions = _conditions(
-        {"Initialized": "True", "Ready": "False", "ContainersReady": "False"},
-        now,
-        {"Initialized": "PodCompleted", "Ready": why, "ContainersReady": why}
-        if phase == SUCCEEDED
-        else {"Ready": why, "ContainersReady": why},
-    )
-    conditions += _conditions({"PodReadyToStartContainers": "False"}, now)
+    states = {"Initialized": TRUE, READY: FALSE, "ContainersReady": FALSE, "PodReadyToStartContainers": FALSE}
+    reasons = {READY: why, "ContainersReady": why}
+    if phase == SUCCEEDED:
+        reasons["Initialized"] = why
     status: RawObject = {
         "phase": phase,
-        "conditions": conditions,
+        "conditions": _conditions(states, now, reasons),
         "containerStatuses": [
             _container(pod, c, _terminated(exit_code, now), count=restarts(pod))
             for c in pod.spec.containers or ()
@@ -135,7 +126,3 @@ def _container(
         "state": state,
         "lastState": {},
     }
-
-
-def addresses_in_use(pods: Iterable[LivePod]) -> set[str]:
-    return {pod.status.pod_ip for pod in pods if pod.status and pod.status.pod_ip}

@@ -47,6 +47,7 @@ from berth.kube.objects import (
     RawObject,
     ResourceList,
     ResourceRequirements,
+    View,
 )
 from berth.kube.ownership import owner_reference
 from berth.kube.text.decoding import DecodeError, convert
@@ -57,7 +58,7 @@ from berth.kube.text.decoding import DecodeError, convert
 _SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 
 
-def replicas_of(resource: Resource, template: Any) -> tuple[int, RawObject | None] | None:  # noqa: ANN401 - a view
+def replicas_of(resource: Resource, template: View) -> tuple[int, RawObject | None] | None:
     """Replicas, and what one of them needs if that is anything; None for what has no replicas."""
     if resource in _SCALED and isinstance(template, LiveWorkload):
         return template.spec.replicas or 0, _requirements(_pod_spec(template.spec.template))
@@ -179,12 +180,7 @@ class Wanted:
     spec: RawObject
 
 
-def wanted(
-    resource: Resource,
-    template: Any,  # noqa: ANN401 - a view
-    policy: LivePolicy,
-    urgency: int | None = None,
-) -> Wanted:
+def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int | None = None) -> Wanted:
     """The binding of `template` as `policy` wants it; `urgency` is the value of its priority class.
 
     Raises:
@@ -205,7 +201,7 @@ def wanted(
     )
 
 
-def _spec(resource: Resource, template: Any, policy: LivePolicy, urgency: int | None) -> RawObject:  # noqa: ANN401
+def _spec(resource: Resource, template: View, policy: LivePolicy, urgency: int | None) -> RawObject:
     metadata: ObjectMeta = template.metadata
     reference = {
         "apiVersion": resource.api_version,

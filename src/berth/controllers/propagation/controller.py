@@ -24,15 +24,9 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.karmada import LiveBinding, LivePolicy
-from berth.kube.objects import Key, ObjectMeta, PriorityClass
+from berth.kube.objects import Key, ObjectMeta, PriorityClass, View
 from berth.kube.ownership import controller_of
-from berth.kube.propagation import (
-    best,
-    is_reserved,
-    is_skipped,
-    policy_fit,
-    preempts,
-)
+from berth.kube.propagation import best, is_reserved, is_skipped, policy_fit, preempts
 from berth.kube.well_known import DELETED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event
@@ -178,11 +172,7 @@ class PropagationController(Controller):
                 yield resource, template, policy
 
     def _policy_for(
-        self,
-        resource: Resource,
-        template: Any,  # noqa: ANN401 - a view
-        binding: LiveBinding | None,
-        now: float,
+        self, resource: Resource, template: View, binding: LiveBinding | None, now: float
     ) -> LivePolicy | None:
         metadata: ObjectMeta = template.metadata
         scopes = [self._policies.get(scope, {}).values() for scope in _scopes(metadata)]
@@ -212,7 +202,7 @@ class PropagationController(Controller):
         self,
         key: Key,
         resource: Resource,
-        template: Any,  # noqa: ANN401 - a view
+        template: View,
         policy: LivePolicy,
         binding: LiveBinding | None,
         now: float,

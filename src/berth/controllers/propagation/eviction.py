@@ -16,7 +16,7 @@ from berth.controllers.actions import patch
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement
 from berth.kube.objects import Key, RawObject, Taint, Toleration
-from berth.kube.pods import condition
+from berth.kube.pods import true_condition
 from berth.kube.taints import NO_EXECUTE, tolerates
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED
@@ -171,9 +171,8 @@ def _new_tasks(
 def _is_placed(binding: LiveBinding) -> bool:
     """Whether the scheduler has found a place for the binding as it is now."""
     status = binding.status
-    scheduled = condition(status.conditions, "Scheduled")
     current = status.scheduler_observed_generation == binding.metadata.generation
-    return current and scheduled is not None and scheduled.status == "True"
+    return current and true_condition(status.conditions, "Scheduled") is not None
 
 
 def _done_at(task: RawObject, *, placed: bool) -> float:

@@ -8,12 +8,12 @@ fail: an event, be it of a status that it wrote itself, does not shorten the wai
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from berth.controllers.actions import create, delete
-from berth.controllers.workloads.adoption import Adoption, selecting
-from berth.controllers.workloads.restraint import FAILURES, REFUSALS, Restraint
-from berth.kube.api_resources import PODS, Resource
+import msgspec
+
+from berth.controllers.actions import create, delete, owned_by
+from berth.kube.api_resources import PODS, VIEWS, Resource
 from berth.kube.objects import (
     Key,
     LivePod,
@@ -21,15 +21,64 @@ from berth.kube.objects import (
     ObjectMeta,
     PartialObjectMetadata,
     RawObject,
+    View,
     key_of,
 )
-from berth.kube.ownership import controller_of
+from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_terminating, phase
+from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import DELETED, FAILED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.controller import Controller
+from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING
+
+_V = TypeVar("_V")
+
+# --- restraint ------------------------------------------------------------------------------------
+# How long a workload waits for another pod after the last one was refused, failed or was evicted.
+
+# Upstream: the rate limit of failed syncs, in client-go's DefaultTypedControllerRateLimiter.
+REFUSALS = Backoff(first=0.005, longest=1000.0)
+# Upstream: the back-off of failed daemon pods, in pkg/controller/daemon.
+FAILURES = Backoff(first=1.0, longest=900.0)
+_CALM = 60.0  # seconds, at least
+
+
+@dataclass(slots=True)
+class Restraint:
+    """Failures by owner and place, which may be a node; each makes the next wait longer.
+
+    Attributes:
+        backoff: How long to wait after so many failures in a row.
+        calm: How long nothing has to fail for a failure to be the first again; None: twice the last wait.
+        free: How many failures in a row cost nothing.
+    """
+
+    backoff: Backoff
+    calm: float | None = None
+    free: int = 0
+    _failures: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)  # count, and the last
+
+    def note(self, owner: str, now: float, place: str = "") -> float:
+        """One more failure; when the next pod may be made."""
+        count, last = self._failures.get((owner, place), (0, 0.0))
+        calm = max(2 * self.backoff.after(count), _CALM) if self.calm is None else self.calm
+        if count and now - last > calm:
+            count = 0
+        self._failures[owner, place] = (count + 1, now)
+        return self.until(owner, place)
+
+    def until(self, owner: str, place: str = "") -> float:
+        """From when on a pod may be made; 0 if nothing failed there."""
+        count, last = self._failures.get((owner, place), (0, 0.0))
+        return last + self.backoff.after(count - self.free) if count else 0.0
+
+    def forget(self, owner: str) -> None:
+        for known in [known for known in self._failures if known[0] == owner]:
+            del self._failures[known]
+
 
 # --- expectations ---------------------------------------------------------------------------------
 # Creations and deletions that were asked for but not yet seen in the watch.
@@ -44,10 +93,6 @@ class _Expected:
     until: float
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
-
-    @property
-    def fulfilled(self) -> bool:
-        return self.creations <= 0 and not self.deletions
 
 
 class Expectations:
@@ -90,14 +135,12 @@ class Expectations:
         self._by_owner.pop(owner, None)
 
     def _of(self, owner: str, now: float) -> _Expected:
-        expected = self._by_owner.get(owner)
-        if expected is None:
-            expected = self._by_owner[owner] = _Expected(now + TIMEOUT)
+        expected = self._by_owner.setdefault(owner, _Expected(now))
         expected.until = now + TIMEOUT
         return expected
 
     def _drop_fulfilled(self, owner: str, expected: _Expected) -> None:
-        if expected.fulfilled:
+        if expected.creations <= 0 and not expected.deletions:
             del self._by_owner[owner]
 
 
@@ -146,9 +189,12 @@ class WorkloadController(Controller):
 
     def _offer(self, orphan: ObjectMeta) -> None:
         """Let those look at a dependent that nobody owns who may adopt it."""
-        if controller_of(orphan) is None:
-            for key in selecting(self.cache, self.owner, orphan.namespace, orphan.labels):
-                self.queue.add(key)
+        if controller_of(orphan) is not None:
+            return
+        for item in self.cache.all(self.owner, LiveWorkload):
+            near = item.metadata.namespace == orphan.namespace
+            if near and parse_label_selector(item.spec.selector).matches(orphan.labels or {}):
+                self.queue.add(key_of(item.metadata))
 
     def _settle(self, event: Event) -> None:
         """The watch shows a pod that was asked for, or that one is going."""
@@ -174,9 +220,33 @@ class WorkloadController(Controller):
         self._asked.discard(uid)
         self._failed.pop(uid, None)
 
-    def claim(self, item: LiveWorkload) -> Adoption:
-        """What a workload owns, and what it adopts and releases."""
-        return Adoption(self.cache, self.owner, item, dependents=self.dependents)
+    # --- whose they are -----------------------------------------------------------------------------
+
+    def owned(self, item: LiveWorkload, view: type[_V]) -> list[_V]:
+        """What a workload owns and selects."""
+        selector = parse_label_selector(item.spec.selector)
+        found: list[Any] = self.cache.owned(self.dependents, item.metadata.uid, view)
+        return [each for each in found if selector.matches(each.metadata.labels or {})]
+
+    def claims(self, item: LiveWorkload) -> list[Action]:
+        """What a workload adopts because its selector matches, and releases because it no longer does."""
+        metadata, selector = item.metadata, parse_label_selector(item.spec.selector)
+        kind, key, view = self.dependents, key_of(item.metadata), VIEWS[self.dependents]
+        actions: list[Action] = []
+        for each in self.cache.owned(kind, metadata.uid, view):
+            if not each.metadata.deletion_timestamp and not selector.matches(each.metadata.labels or {}):
+                others = [owner for owner in _owners(each.metadata) if owner.get("uid") != metadata.uid]
+                cause = "released: it no longer matches the selector"
+                actions.append(owned_by(kind, each, others, cause, key=key))
+        if metadata.deletion_timestamp or selector.everything or selector.nothing:
+            return actions
+        for each in self.cache.orphans(kind, metadata.namespace, view):
+            if not each.metadata.deletion_timestamp and selector.matches(each.metadata.labels or {}):
+                owners = [*_owners(each.metadata), owner_reference(self.owner, metadata)]
+                actions.append(owned_by(kind, each, owners, "adopted: it matches the selector", key=key))
+        return actions
+
+    # --- asking for pods ----------------------------------------------------------------------------
 
     def waits(self, key: Key, uid: str | None, now: float) -> bool:
         """Whether the watch has yet to show what was done for a workload."""
@@ -186,13 +256,13 @@ class WorkloadController(Controller):
         self.queue.add_at(key, until)
         return True
 
-    def create_pod(self, item: Any, body: RawObject, cause: str, now: float) -> Action:  # noqa: ANN401
+    def create_pod(self, item: View, body: RawObject, cause: str, now: float) -> Action:
         """Ask for a pod of a workload, which waits until the watch shows it."""
         self.expectations.expect_creation(item.metadata.uid or "", now)
         self._asked.add(item.metadata.uid or "")
         return create(PODS, key_of(item.metadata), body, cause)
 
-    def delete_pod(self, item: Any, pod: LivePod, cause: str, now: float) -> Action:  # noqa: ANN401
+    def delete_pod(self, item: View, pod: LivePod, cause: str, now: float) -> Action:
         """Have a pod of a workload go, which waits until the watch shows that."""
         self.expectations.expect_deletion(item.metadata.uid or "", pod.metadata.uid or "", now)
         return delete(PODS, pod, cause, key=key_of(item.metadata))
@@ -247,11 +317,11 @@ class WorkloadController(Controller):
         elif isinstance(action, Delete):
             self.expectations.deleted(uid, action.uid or "")
 
-    def creation_told(self, item: Any, name: str) -> str:  # noqa: ANN401, ARG002
+    def creation_told(self, item: View, name: str) -> str:  # noqa: ARG002
         """What is said of a pod that was made for `item`, a workload."""
         return f"Created pod: {name}"
 
-    def creation_failed(self, item: Any, action: Create, outcome: Outcome) -> None:  # noqa: ANN401, ARG002
+    def creation_failed(self, item: View, action: Create, outcome: Outcome) -> None:  # noqa: ARG002
         """Tell of a pod that could not be made for `item`, a workload."""
         message = f"Error creating: {outcome.message}"
         self.recorder.record(outcome.at, self.owner, item, WARNING, "FailedCreate", message)
@@ -260,3 +330,7 @@ class WorkloadController(Controller):
 def _version(metadata: ObjectMeta) -> str:
     """What failed for one version of a workload may work for the next."""
     return str(metadata.generation)
+
+
+def _owners(metadata: ObjectMeta) -> list[RawObject]:
+    return [msgspec.to_builtins(owner) for owner in metadata.owner_references or ()]

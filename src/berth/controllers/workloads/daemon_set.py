@@ -13,14 +13,13 @@ import copy
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from berth.controllers.actions import is_news, status_patch
-from berth.controllers.workloads.controller import WorkloadController
+from berth.controllers.workloads.controller import FAILURES, Restraint, WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
-from berth.controllers.workloads.restraint import FAILURES, Restraint
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.engine.rules.node_affinity.admission import matches_during_execution, matches_when_placed
 from berth.engine.rules.taint_toleration.taints import first_untolerated
@@ -36,27 +35,27 @@ from berth.kube.objects import (
     PodSpec,
     RawObject,
     RollingUpdate,
-    Toleration,
     key_of,
 )
-from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
+from berth.kube.taints import NO_EXECUTE
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED, FAILED, REQUIRED_DURING_SCHEDULING, REVISION_HASH, TRUE
+from berth.kube.workloads.pod_templates import daemon_tolerations, node_of
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
 
 # --- the pods -------------------------------------------------------------------------------------
 
-_TOLERATED = (
-    ("not-ready", "NoExecute"),
-    ("unreachable", "NoExecute"),
-    ("disk-pressure", "NoSchedule"),
-    ("memory-pressure", "NoSchedule"),
-    ("pid-pressure", "NoSchedule"),
-    ("unschedulable", "NoSchedule"),
-)
+
+class NodeEligibility(NamedTuple):
+    """Whether a pod should be started on a node, whether one that is there may stay, and whether the rules
+    hold that must hold during execution: where they do not, no pod is started."""
+
+    starts: bool
+    stays: bool
+    holds: bool
 
 
 class Eligibility:
@@ -69,34 +68,27 @@ class Eligibility:
         self._gates = gates
         tolerations = [*(spec.tolerations or ()), *daemon_tolerations(host_network=bool(spec.host_network))]
         self._pod = LivePod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
-        self._known: dict[str, tuple[Node, tuple[bool, bool, bool]]] = {}
+        self._known: dict[str, tuple[Node, NodeEligibility]] = {}
 
-    def of(self, node: Node) -> tuple[bool, bool]:
-        """Whether a pod should be started on the node, and whether one that is there may stay."""
-        return self._of(node)[:2]
-
-    def holds_during_execution(self, node: Node) -> bool:
-        """Whether the rules that must hold during execution hold; where they do not, no pod is started."""
-        return self._of(node)[2]
-
-    def _of(self, node: Node) -> tuple[bool, bool, bool]:
+    def of(self, node: Node) -> NodeEligibility:
         name = node.metadata.name or ""
         known = self._known.get(name)
         if known is None or known[0] is not node:
             known = self._known[name] = (node, self._judge(node))
         return known[1]
 
-    def _judge(self, node: Node) -> tuple[bool, bool, bool]:
+    def _judge(self, node: Node) -> NodeEligibility:
         wanted = self._pod.spec.node_name
         if (wanted and wanted != node.metadata.name) or not matches_when_placed(self._pod, node, self._gates):
-            return False, False, False
+            return NodeEligibility(starts=False, stays=False, holds=False)
         holds = matches_during_execution(self._pod, node, self._gates)
         taints = (node.spec.taints if node.spec else None) or []
         tolerations = self._pod.spec.tolerations
         if first_untolerated(tolerations, taints) is None:
-            return holds, True, holds
-        evicting = [taint for taint in taints if taint.effect == "NoExecute"]
-        return False, first_untolerated(tolerations, evicting) is None, holds
+            return NodeEligibility(starts=holds, stays=True, holds=holds)
+        evicting = [taint for taint in taints if taint.effect == NO_EXECUTE]
+        stays = first_untolerated(tolerations, evicting) is None
+        return NodeEligibility(starts=False, stays=stays, holds=holds)
 
 
 def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
@@ -106,21 +98,12 @@ def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
     return not matches_during_execution(pod, node, gates)
 
 
-def daemon_tolerations(*, host_network: bool) -> list[Toleration]:
-    """What every daemon pod tolerates, so that it is there before its node is ready."""
-    conditions = [*_TOLERATED, ("network-unavailable", "NoSchedule")] if host_network else _TOLERATED
-    return [
-        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect=effect)
-        for condition, effect in conditions
-    ]
-
-
 def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawObject:
     """The pod for one node: pinned by name, which replaces its own rule since that was just checked."""
     pod = pod_from(
         daemon_set.spec.template,
-        owner_reference(DAEMON_SETS, daemon_set.metadata),
-        daemon_set.metadata.namespace,
+        DAEMON_SETS,
+        daemon_set.metadata,
         generate_name=f"{daemon_set.metadata.name}-",
         labels={REVISION_HASH: revision_hash},
     )
@@ -136,19 +119,6 @@ def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawOb
             given.append(entry)
     spec["tolerations"] = given
     return pod
-
-
-def node_of(pod: LivePod) -> str | None:
-    """The node a daemon pod runs on or is pinned to."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    for term in (required.node_selector_terms if required else None) or ():
-        for match in (term.match_fields if term else None) or ():
-            if match.key == "metadata.name" and match.operator == "In" and len(match.values or ()) == 1:
-                return (match.values or [""])[0]
-    return None
 
 
 # --- the controller -------------------------------------------------------------------------------
@@ -203,12 +173,10 @@ class DaemonSetController(WorkloadController):
         metadata = daemon_set.metadata
         self._count_evictions(metadata.uid or "", now)
         found = history(self.cache, daemon_set)
-        claim = self.claim(daemon_set)
-        pods = claim.owned(LivePod)
+        pods = self.owned(daemon_set, LivePod)
         if not metadata.deletion_timestamp:
             yield from keep_up(DAEMON_SETS, daemon_set, found, map(hash_of, pods))
-            claims = list(claim.actions(LivePod))
-            if claims:
+            if claims := self.claims(daemon_set):
                 yield from claims
                 return
         by_node = _by_node(pods)
@@ -237,11 +205,11 @@ class DaemonSetController(WorkloadController):
         eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
         for name, node in nodes.items():
-            starts, stays = eligibility.of(node)
+            starts, stays, holds = eligibility.of(node)
             pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
             failed = [pod for pod in pods if phase(pod) == FAILED]
             living = [pod for pod in pods if phase(pod) != FAILED]
-            if not stays or not eligibility.holds_during_execution(node):
+            if not stays or not holds:
                 plan.delete |= self._unwanted(pods, node, stays=stays)
                 continue
             for pod in failed:
@@ -313,7 +281,7 @@ class DaemonSetController(WorkloadController):
 
     def _desired(self, daemon_set: LiveWorkload) -> int:
         eligibility = self._wants(daemon_set)
-        return sum(eligibility.of(node)[0] for node in self.cache.all(NODES, Node))
+        return sum(eligibility.of(node).starts for node in self.cache.all(NODES, Node))
 
     # --- doing --------------------------------------------------------------------------------------
 
@@ -351,8 +319,7 @@ class DaemonSetController(WorkloadController):
         counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
         for node in self.cache.all(NODES, Node):
             pods = [pod for pod in by_node.get(node.metadata.name or "", ()) if not is_terminating(pod)]
-            starts, _ = eligibility.of(node)
-            if not starts:
+            if not eligibility.of(node).starts:
                 counts["misscheduled"] += bool(pods)
                 continue
             counts["desired"] += 1

@@ -46,14 +46,7 @@ REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
 _OWN_ANNOTATIONS = frozenset(
-    {
-        LAST_APPLIED,
-        REVISION,
-        REVISION_HISTORY,
-        DESIRED,
-        MAXIMUM,
-        "deprecated.deployment.rollback.to",
-    }
+    {LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAXIMUM, "deprecated.deployment.rollback.to"}
 )
 
 
@@ -177,8 +170,7 @@ def _in_proportion(deployment: LiveWorkload, active: list[LiveWorkload]) -> Size
     to_add = allowed - sum(map(wanted, active))
     newest_first = to_add > 0
     ordered = sorted(
-        active,
-        key=lambda rs: (-wanted(rs), (-1 if newest_first else 1) * created_at(rs.metadata)),
+        active, key=lambda rs: (-wanted(rs), (-1 if newest_first else 1) * created_at(rs.metadata))
     )
     sizes: Sizes = {}
     added = 0
@@ -219,7 +211,8 @@ def rolled_down(deployment: LiveWorkload, sets: Sets) -> Sizes:
     budget = sum(map(wanted, sets.all)) - minimum - starting
     if budget <= 0 or not any(map(wanted, sets.old)):
         return {}
-    sizes = {rs.metadata.name or "": wanted(rs) for rs in sets.old if wanted(rs)}
+    before = {rs.metadata.name or "": wanted(rs) for rs in sets.old if wanted(rs)}
+    sizes = dict(before)
     for replica_set in sets.old:
         name, available = replica_set.metadata.name or "", replica_set.status.available_replicas or 0
         if name in sizes and budget > 0:
@@ -234,11 +227,7 @@ def rolled_down(deployment: LiveWorkload, sets: Sets) -> Sizes:
         drop = min(sizes[name], spare)
         sizes[name] -= drop
         spare -= drop
-    return {name: size for name, size in sizes.items() if size != _size(sets.old, name)}
-
-
-def _size(sets: list[LiveWorkload], name: str) -> int:
-    return next(wanted(rs) for rs in sets if rs.metadata.name == name)
+    return {name: size for name, size in sizes.items() if size != before[name]}
 
 
 def surplus(deployment: LiveWorkload, sets: Sets) -> list[LiveWorkload]:
@@ -254,10 +243,3 @@ def surplus(deployment: LiveWorkload, sets: Sets) -> list[LiveWorkload]:
     ]
     limit = 10 if limit is None else limit
     return sorted(idle, key=revision)[: max(len(idle) - limit, 0)]
-
-
-def template_with_hash(template: RawObject | None, label: str, value: str) -> RawObject:
-    template = template or {}
-    metadata = template.get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), label: value}
-    return {**template, "metadata": {**metadata, "labels": labels}}

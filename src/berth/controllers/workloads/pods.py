@@ -5,20 +5,32 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from berth.kube.objects import LivePod, LiveWorkload, RawObject
+from berth.kube.api_resources import Resource
+from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
+from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
-from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, UNKNOWN
+from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, TRUE, UNKNOWN
+from berth.machines.cache import Cache
 
 
 def wanted(workload: LiveWorkload) -> int:
     return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
+def controller_among(cache: Cache, metadata: ObjectMeta, *resources: Resource) -> LiveWorkload | None:
+    """The workload that controls an object, if it is of one of these resources."""
+    owner = controller_of(metadata)
+    for resource in resources:
+        if owner is not None and owner.kind == resource.kind:
+            return cache.get(resource, (metadata.namespace or "", owner.name or ""), LiveWorkload)
+    return None
+
+
 def available_at(pod: LivePod, min_ready: int) -> float | None:
     """When the pod is or will be available; None as long as it is not ready."""
     ready = pod_condition(pod, READY)
-    if ready is None or ready.status != "True":
+    if ready is None or ready.status != TRUE:
         return None
     if not min_ready:
         return 0.0
@@ -78,18 +90,21 @@ def _deletion_cost(pod: LivePod) -> int:
 
 def pod_from(
     template: RawObject | None,
-    owner: RawObject,
-    namespace: str | None,
+    resource: Resource,
+    owner: ObjectMeta,
     *,
     name: str = "",
     generate_name: str = "",
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> RawObject:
-    """A pod of the template; labels and annotations are added to the template's own."""
+    """A pod of the template for its owner; labels and annotations are added to the template's own."""
     template = template or {}
     given = template.get("metadata") or {}
-    metadata: RawObject = {"namespace": namespace, "ownerReferences": [owner]}
+    metadata: RawObject = {
+        "namespace": owner.namespace,
+        "ownerReferences": [owner_reference(resource, owner)],
+    }
     if name:
         metadata["name"] = name
     else:

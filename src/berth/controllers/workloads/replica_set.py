@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from berth.controllers.actions import is_news, status_patch
-from berth.controllers.conditions import Conditions
+from berth.controllers.actions import Conditions, is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.pods import (
-    deletion_rank,
-    is_available,
-    next_available,
-    pod_from,
-    wanted,
-)
+from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from, wanted
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
-from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.ownership import controller_of
 from berth.kube.pods import is_active, is_ready
 from berth.kube.well_known import TRUE
 from berth.machines.cache import Cache
@@ -42,12 +35,10 @@ class ReplicaSetController(WorkloadController):
         if replica_set is None or self.waits(key, replica_set.metadata.uid, now):
             return
         metadata = replica_set.metadata
-        claim = self.claim(replica_set)
-        claims = list(claim.actions(LivePod))
-        if claims:
+        if claims := self.claims(replica_set):
             yield from claims
             return  # who belongs here is decided first
-        owned = claim.owned(LivePod)
+        owned = self.owned(replica_set, LivePod)
         self.count_failures(metadata, owned, now)
         active = [pod for pod in owned if is_active(pod)]
         if not metadata.deletion_timestamp:
@@ -62,7 +53,7 @@ class ReplicaSetController(WorkloadController):
         missing = wanted(replica_set) - len(active)
         if missing > 0:
             for _ in range(self.creations_allowed(key, replica_set.metadata, missing, now)):
-                yield self._create(key, replica_set, now)
+                yield self._create(replica_set, now)
         elif missing < 0:
             neighbours = self._neighbours(replica_set, active)
             ranked = sorted(active, key=lambda pod: deletion_rank(pod, neighbours, now))
@@ -72,13 +63,9 @@ class ReplicaSetController(WorkloadController):
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "SuccessfulDelete", message)
 
-    def _create(self, key: Key, replica_set: LiveWorkload, now: float) -> Action:
-        body = pod_from(
-            replica_set.spec.template,
-            owner_reference(REPLICA_SETS, replica_set.metadata),
-            key[0],
-            generate_name=f"{key[1]}-",
-        )
+    def _create(self, replica_set: LiveWorkload, now: float) -> Action:
+        template, metadata = replica_set.spec.template, replica_set.metadata
+        body = pod_from(template, REPLICA_SETS, metadata, generate_name=f"{metadata.name}-")
         return self.create_pod(replica_set, body, "too few pods", now)
 
     def _neighbours(self, replica_set: LiveWorkload, active: list[LivePod]) -> dict[str, int]:
@@ -107,10 +94,9 @@ class ReplicaSetController(WorkloadController):
         self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
     ) -> Iterator[Action]:
         minimum = replica_set.spec.min_ready_seconds or 0
-        old = replica_set.status
         if len(active) >= wanted(replica_set):
             self._failure.pop(key, None)
-        conditions = Conditions(old.conditions, now)
+        conditions = Conditions(replica_set.status.conditions, now)
         if key in self._failure:
             conditions.set("ReplicaFailure", TRUE, "FailedCreate", self._failure[key])
         else:
@@ -127,7 +113,6 @@ class ReplicaSetController(WorkloadController):
         }
         if (when := next_available(active, minimum, now)) is not None:
             self.queue.add_at(key, when)
-        new_conditions = conditions.list()
-        if is_news(replica_set, status) or new_conditions != Conditions(old.conditions, now).list():
-            status["conditions"] = new_conditions or None
+        if is_news(replica_set, status) or conditions.changed:
+            status["conditions"] = conditions.list() or None
             yield status_patch(REPLICA_SETS, replica_set, status)

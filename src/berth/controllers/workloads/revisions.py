@@ -14,11 +14,11 @@ from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.well_known import REVISION_HASH
-from berth.kube.workloads.pod_templates import template_hash
+from berth.kube.workloads.pod_templates import child_name, template_hash
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Patch
 
-_NAME_LENGTH = 253
+_CHANGE_CAUSE = "kubernetes.io/change-cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ def history(cache: Cache, workload: LiveWorkload) -> History:
     template = plain(workload.spec.template, REVISION_HASH)
     current = next((r for r in reversed(owned) if _template(r) == template), None)
     tag = hash_of(current) if current else template_hash(template, workload.status.collision_count)
-    base = (workload.metadata.name or "")[: _NAME_LENGTH - len(tag) - 1]
-    return History(owned, current, tag, f"{base}-{tag}")
+    return History(owned, current, tag, child_name(workload.metadata.name or "", tag))
 
 
 def _template(revision: ControllerRevision) -> RawObject:
@@ -88,6 +87,7 @@ def keep_up(
 def _create(resource: Resource, workload: LiveWorkload, found: History, number: int) -> Action:
     template = {**plain(workload.spec.template, REVISION_HASH), "$patch": "replace"}
     labels = ((workload.spec.template or {}).get("metadata") or {}).get("labels") or {}
+    given = workload.metadata.annotations or {}
     body = {
         "apiVersion": REVISIONS.api_version,
         "kind": REVISIONS.kind,
@@ -95,18 +95,10 @@ def _create(resource: Resource, workload: LiveWorkload, found: History, number: 
             "name": found.name,
             "namespace": workload.metadata.namespace,
             "labels": {**labels, REVISION_HASH: found.hash},
-            "annotations": _annotations(workload),
+            "annotations": {name: given[name] for name in (_CHANGE_CAUSE,) if name in given},
             "ownerReferences": [owner_reference(resource, workload.metadata)],
         },
         "data": {"spec": {"template": template}},
         "revision": number,
     }
     return create(REVISIONS, key_of(workload.metadata), body, "no revision has the template")
-
-
-def _annotations(workload: LiveWorkload) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in (workload.metadata.annotations or {}).items()
-        if name == "kubernetes.io/change-cause"
-    }

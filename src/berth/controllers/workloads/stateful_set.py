@@ -15,7 +15,6 @@ from berth.controllers.workloads.pods import is_available, next_available, pod_f
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim, RawObject, key_of
-from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
 from berth.kube.well_known import POD_INDEX, POD_NAME, REVISION_HASH, RUNNING
 from berth.machines.contract import Action, Create, Outcome
@@ -46,8 +45,8 @@ def stateful_pod(
     name = pod_name(stateful_set, ordinal)
     pod = pod_from(
         template,
-        owner_reference(STATEFUL_SETS, stateful_set.metadata),
-        stateful_set.metadata.namespace,
+        STATEFUL_SETS,
+        stateful_set.metadata,
         name=name,
         labels={POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision},
     )
@@ -102,7 +101,10 @@ class _Set:
     pods: dict[int, LivePod]
     found: History
     current: str
-    update: str
+
+    @property
+    def update(self) -> str:
+        return self.found.name
 
     @property
     def ordered(self) -> bool:
@@ -139,16 +141,15 @@ class StatefulSetController(WorkloadController):
         item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
         if item is None or self.waits(key, item.metadata.uid, now):
             return
-        claim = self.claim(item)
         found = history(self.cache, item)
-        pods = {n: pod for pod in claim.owned(LivePod) if (n := ordinal_of(item, pod)) is not None}
+        pods = {n: pod for pod in self.owned(item, LivePod) if (n := ordinal_of(item, pod)) is not None}
         self.count_failures(item.metadata, list(pods.values()), now)
         current = item.status.current_revision or found.name
-        this = _Set(item, pods, found, current, found.name)
+        this = _Set(item, pods, found, current)
         if not item.metadata.deletion_timestamp:
             hashes = {name.rpartition("-")[2] for name in (current, *map(hash_of, pods.values()))}
             yield from keep_up(STATEFUL_SETS, item, found, hashes)
-            claims = list(claim.actions(LivePod))
+            claims = self.claims(item)
             yield from claims
             if not claims and found.current is not None:
                 yield from self._act(key, this, now)

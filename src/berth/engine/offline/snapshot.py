@@ -24,7 +24,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.affinity.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
-from berth.kube.defaults import created, default_namespace, default_node, taken_in
+from berth.kube.defaults import created, default_namespace, default_node, resolve_priorities, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
 from berth.kube.manifests.manifest import Manifest
@@ -43,7 +43,6 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pods import GroupKey, group_of, is_finished, is_terminating, minimum_of
-from berth.kube.priorities import resolve_priorities
 from berth.kube.taints import condition_notes, condition_taints
 from berth.kube.validation import FieldError, selector_errors, validate
 from berth.kube.validation.annotation import fault_of

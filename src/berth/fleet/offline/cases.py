@@ -14,8 +14,8 @@ import numpy as np
 
 from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
 from berth.fleet.placement.fleet import Fleet
-from berth.fleet.state.freshness import is_newer
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
+from berth.fleet.state.strategy import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
 from berth.kube.karmada import Binding, Cluster, Placement, WorkloadAffinityGroups, binding_name
 from berth.kube.objects import Struct
@@ -87,7 +87,7 @@ def decode_case(line: bytes) -> FleetCase:
     """The case in a line, which may be wrapped as recorded cases are, in ``case`` beside ``expect``.
 
     Raises:
-        CaseError: it cannot be judged; the message says which field is to blame.
+        FleetCaseError: it cannot be judged; the message says which field is to blame.
     """
     try:
         case = json_reader.decode(line, _Line).case or json_reader.decode(line, FleetCase)

@@ -40,14 +40,14 @@ class ClusterExplanation:
     """
 
     name: str
-    region: str | None
-    zones: tuple[str, ...]
-    feasible: bool
-    selected: bool
-    replicas: int | None
-    current: int | None
-    score: int | None
-    room: int | None
+    region: str | None = None
+    zones: tuple[str, ...] = ()
+    feasible: bool = False
+    selected: bool = False
+    replicas: int | None = None
+    current: int | None = None
+    score: int | None = None
+    room: int | None = None
     rejections: tuple[ClusterRuleVerdict, ...] = ()
 
 
@@ -174,10 +174,7 @@ def _exists(fleet: Fleet, name: str) -> bool:
 def _gone(name: str, replicas: int) -> ClusterExplanation:
     """A cluster that the binding names though there is none of that name."""
     missing = (ClusterRuleVerdict("Cluster", "there is no such cluster"),)
-    return ClusterExplanation(
-        name, None, (), feasible=False, selected=False, replicas=None, current=replicas, score=None,
-        room=None, rejections=missing,
-    )  # fmt: skip
+    return ClusterExplanation(name, current=replicas, rejections=missing)
 
 
 def _room(fleet: Fleet, binding: Binding) -> Int64Array | None:

@@ -77,24 +77,20 @@ def _plain(fleet: Fleet, key: Key) -> Binding:
 def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[Variant]:
     key, binding = workload.key, _plain(fleet, workload.key)
     placement = binding.spec.placement or Placement()
-    yield from _apart(fleet, key, binding, placement)
+    yield from _apart(fleet, key, binding)
     for change, variant in _alone(fleet, workload, binding, placement):
         yield change, {key: variant}
 
 
-def _apart(fleet: Fleet, key: Key, binding: Binding, placement: Placement) -> Iterator[Variant]:
+def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[Variant]:
     """Without an anti-affinity term: its own, which peers may have as well, or one of a peer."""
-    rules = placement.workload_anti_affinity or WorkloadAntiAffinity()
-    own = rules.required_during_scheduling_ignored_during_execution or []
-    peers = _owners(fleet, key)
+    own, peers = _terms(binding), _owners(fleet, key)
     for term in own:
         variants = {peer: without for peer in peers if (without := _without(peers[peer], term)) is not None}
         mine = _without(binding, term) or binding
         yield f"without the anti-affinity to {_spelled(term)}", {key: mine, **variants}
     for peer, theirs in peers.items():
-        given = (theirs.spec.placement or Placement()).workload_anti_affinity or WorkloadAntiAffinity()
-        terms = given.required_during_scheduling_ignored_during_execution or []
-        if any(term not in own for term in terms):
+        if any(term not in own for term in _terms(theirs)):
             words = f"without the anti-affinity of {'/'.join(filter(None, peer))}"
             yield words, {peer: _placed(theirs, workload_anti_affinity=None)}
 
@@ -112,13 +108,19 @@ def _owners(fleet: Fleet, key: Key) -> dict[Key, Binding]:
 
 def _without(binding: Binding, term: WorkloadTerm) -> Binding | None:
     """The binding without an anti-affinity term; None if it does not have it."""
-    rules = (binding.spec.placement or Placement()).workload_anti_affinity or WorkloadAntiAffinity()
-    terms = rules.required_during_scheduling_ignored_during_execution or []
-    if term not in terms:
+    if term not in _terms(binding):
         return None
-    rest = [other for other in terms if other != term]
-    left = replace(rules, required_during_scheduling_ignored_during_execution=rest or None)
+    rest = [other for other in _terms(binding) if other != term]
+    left = replace(_anti_affinity(binding), required_during_scheduling_ignored_during_execution=rest or None)
     return _placed(binding, workload_anti_affinity=left)
+
+
+def _anti_affinity(binding: Binding) -> WorkloadAntiAffinity:
+    return (binding.spec.placement or Placement()).workload_anti_affinity or WorkloadAntiAffinity()
+
+
+def _terms(binding: Binding) -> list[WorkloadTerm]:
+    return _anti_affinity(binding).required_during_scheduling_ignored_during_execution or []
 
 
 def _alone(

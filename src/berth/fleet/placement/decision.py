@@ -114,11 +114,10 @@ def decide(query: PlacementQuery) -> PlacementDecision:
 
 
 def _affinity_names(query: PlacementQuery) -> list[str]:
-    terms = query.placement.cluster_affinities
-    if not terms:
-        return [query.binding.status.scheduler_observing_affinity_name or ""]
-    names = [term.affinity_name or "" for term in terms]
     observed = query.binding.status.scheduler_observing_affinity_name or ""
+    names = [term.affinity_name or "" for term in query.placement.cluster_affinities or ()]
+    if not names:
+        return [observed]
     if observed and observed in names and not reschedule_required(query.binding):
         return names[names.index(observed) :]
     return names

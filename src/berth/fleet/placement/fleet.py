@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision, decide
 from berth.fleet.rules import RULES
 from berth.fleet.rules.base import PlacementQuery
@@ -127,9 +125,8 @@ class Fleet:
         query = self._query(known, incomparable)
         problem = known.problem or unknown
         if problem is not None:
-            nowhere = np.zeros(self.clusters.size, dtype=np.bool_)
             error = PlacementError(SCHEDULER_ERROR, problem)
-            failed = PlacementAttempt("", nowhere, [], error=error)
+            failed = PlacementAttempt("", self.clusters.mask(()), [], error=error)
             return PlacementDecision([failed], failed)
         return decide(query)
 
@@ -144,8 +141,7 @@ class Fleet:
         return [text for rule in RULES for text in rule.violated(query)]
 
     def _query(self, known: FleetBinding, incomparable: frozenset[str] = frozenset()) -> PlacementQuery:
-        targets = np.zeros(self.clusters.size, dtype=np.bool_)
-        targets[[self.clusters.slot(t.name) for t in known.binding.spec.clusters or ()]] = True
+        targets = [self.clusters.slot(target.name) for target in known.binding.spec.clusters or ()]
         return PlacementQuery(
             self.clusters,
             self.index,
@@ -153,6 +149,6 @@ class Fleet:
             known.binding,
             known.placement,
             known.entry,
-            targets,
+            self.clusters.mask(targets),
             incomparable=incomparable,
         )

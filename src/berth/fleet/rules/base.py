@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-import numpy as np
 
 from berth.engine.state.arrays import BoolArray, Int64Array
 from berth.fleet.state.clusters import Clusters
@@ -72,17 +70,21 @@ class PlacementQuery:
                     )
                 ),
             )
-            self._failed = ~self.clusters.schedulable | driven
-            self._failed[list(self.entry.leaving)] = True
+            self._failed = ~self.clusters.schedulable | driven | self.clusters.mask(self.entry.leaving)
         return self._failed
 
     def each(self, holds: Callable[[Cluster], bool]) -> BoolArray:
         """The existing clusters of which something holds, asked one by one."""
-        mask = np.zeros(self.clusters.size, dtype=np.bool_)
-        mask[[slot for slot, view in enumerate(self.clusters.views) if view is not None and holds(view)]] = (
-            True
-        )
-        return mask
+        views = enumerate(self.clusters.views)
+        return self.clusters.mask(slot for slot, view in views if view is not None and holds(view))
+
+    def placed_on(self) -> Iterator[tuple[str, Cluster]]:
+        """The clusters that the binding has now, as far as they exist."""
+        for target in self.binding.spec.clusters or ():
+            slot = self.clusters.slot_of.get(target.name)
+            view = self.clusters.views[slot] if slot is not None else None
+            if view is not None:
+                yield target.name, view
 
 
 class ClusterRule:

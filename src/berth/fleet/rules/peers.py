@@ -88,9 +88,8 @@ class PeerFinder:
     def _near(self, slot: int) -> Iterable[int]:
         if self._topology == CLUSTER:
             return (slot,)
-        there = np.zeros(self._query.clusters.size, dtype=np.bool_)
-        there[slot] = True
-        near: list[int] = np.flatnonzero(reach(self._query.clusters, self._topology, there)).tolist()
+        clusters = self._query.clusters
+        near: list[int] = np.flatnonzero(reach(clusters, self._topology, clusters.mask((slot,)))).tolist()
         return near
 
 

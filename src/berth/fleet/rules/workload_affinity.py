@@ -93,14 +93,13 @@ def _standing(query: PlacementQuery, term: Term, counts: WorkloadCounts) -> Work
 
 def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
     """Clusters this workload is on, but members that had to leave them found another place since."""
-    behind = np.zeros(query.clusters.size, dtype=np.bool_)
     term = query.index.term(rule)
     left = [slot for slot in query.index.counts(term, LEAVING).by_slot if query.targets[slot]]
     if left and rule.everyone:
         allowed = _allowed(query, rule)
         if allowed is not None and (allowed & ~query.failed).any():
-            behind[left] = True
-    return behind
+            return query.clusters.mask(left)
+    return query.clusters.mask(())
 
 
 def _verdict(query: PlacementQuery, rule: WorkloadRule, rejected: BoolArray) -> ClusterVerdict:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 
 from berth.engine.state.arrays import BoolArray
-from berth.fleet.scheduler.reasons import is_ours, scheduling_type
+from berth.fleet.scheduler.reasons import is_always_scheduled, is_ours
 from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.clusters import Clusters
-from berth.fleet.state.strategy import is_workload
-from berth.kube.karmada import DUPLICATED, Binding, Placement
+from berth.kube.karmada import Binding, Placement
 from berth.kube.objects import Key
 
 # Going through so many bindings takes long enough to wait for further changes first.
@@ -55,23 +53,18 @@ class ChangedClusters:
         concerned = dict.fromkeys(unschedulable)
         if changed:
             self._not_before = now + _PAUSE if len(bindings) > _MANY else 0.0
-            mask = self._mask(changed)
+            slots = [self._clusters.slot(name) for name in changed]
+            mask = self._clusters.mask(slots)
             wants: dict[bytes, bool] = {}
             for key, binding in bindings.items():
                 if is_ours(binding, settings) and (
                     any(target.name in changed for target in binding.spec.clusters or ())
-                    or (_always_scheduled(binding) and self._wants(binding, mask, wants))
+                    or (is_always_scheduled(binding) and self._wants(binding, mask, wants))
                 ):
                     concerned[key] = None
         elif len(unschedulable) > _MANY:
             self._not_before = now + _PAUSE
         return list(concerned)
-
-    def _mask(self, names: set[str]) -> BoolArray:
-        slots = [self._clusters.slot(name) for name in names]
-        mask = np.zeros(self._clusters.size, dtype=np.bool_)
-        mask[slots] = True
-        return mask
 
     def _wants(self, binding: Binding, changed: BoolArray, known: dict[bytes, bool]) -> bool:
         """Whether the placement asks for one of the clusters; many bindings have the same."""
@@ -86,8 +79,3 @@ class ChangedClusters:
             found = any(bool((matching(self._clusters, affinity) & changed).any()) for affinity in asked)
             known[key] = found
         return found
-
-
-def _always_scheduled(binding: Binding) -> bool:
-    placement = binding.spec.placement or Placement()
-    return not is_workload(binding.spec) or scheduling_type(placement) == DUPLICATED

@@ -26,9 +26,7 @@ from berth.machines.contract import Create, Get, Patch, Update
 if TYPE_CHECKING:
     from berth.fleet.state.terms import WorkloadRule
     from berth.kube.karmada import Binding
-    from berth.kube.objects import Lease
-
-    Key = tuple[str, str]
+    from berth.kube.objects import Key, Lease
 
 CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from berth.fleet.placement.fleet import Fleet, FleetBinding
-from berth.fleet.state.freshness import is_newer
 from berth.fleet.state.index import PRESENT, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
-from berth.fleet.state.strategy import is_workload
+from berth.fleet.state.strategy import is_newer, is_workload
 from berth.fleet.state.terms import WorkloadRule, groups_of
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.api_resources import (

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from berth.engine.state.pod_class import Term
 from berth.fleet.placement.decision import PlacementDecision
-from berth.fleet.scheduler import group_failover, patches
+from berth.fleet.placement.fleet import Fleet
+from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.answers import BindingAnswers
-from berth.fleet.scheduler.binding_state import (
-    BindingPhase,
-    BindingRecord,
-    BindingRequest,
-    PlacementWrite,
-)
+from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest, PlacementWrite
 from berth.fleet.scheduler.changed_clusters import ChangedClusters
 from berth.fleet.scheduler.fleet_cache import UNLISTED_KINDS, VIEWS
 from berth.fleet.scheduler.patches import ScheduledCondition
@@ -28,8 +25,9 @@ from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
 from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
+from berth.fleet.state.index import HOME, LEAVING, IndexedWorkload
 from berth.kube.api_resources import BINDINGS, CLUSTERS, NAMESPACES, Resource
-from berth.kube.karmada import Binding, Placement
+from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import DELETED, SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Event, Get, Outcome
@@ -250,7 +248,8 @@ class FleetScheduler:
             return self._state.request(
                 record, BindingRequest.CLAIM, self._state.claims.next(key, claim, binding, now)
             )
-        self.story.tell(now, key, "decided", f"{reason}: {decision.error or _spelled(decision)}")
+        spelled = patches.spelled(decision.targets or ()) or "no clusters"
+        self.story.tell(now, key, "decided", f"{reason}: {decision.error or spelled}")
         if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, reason, decision)
         if decision.error is not None:
@@ -277,10 +276,10 @@ class FleetScheduler:
         self._state.unschedulable.remove(key)
         record.failures = 0
         self._state.events.attempts_failed(key, binding, decision, now)
-        leave = group_failover.left_behind(self.fleet, key, binding, targets)
+        leave = _left_behind(self.fleet, key, binding, targets)
         patch = patches.spec_patch(binding, targets, leave)
         if patches.changes_anything(binding, patch):
-            follows = group_failover.companions(self.fleet, key)
+            follows = _companions(self.fleet, key)
             said = replace(condition, changed=not patches.stays(binding, targets))
             return self._write(
                 record, patch, PlacementWrite(kind, said, targets, self._state.timer(), follows)
@@ -337,5 +336,34 @@ class FleetScheduler:
         self._state.validate()
 
 
-def _spelled(decision: PlacementDecision) -> str:
-    return ", ".join(f"{target.name}:{target.replicas}" for target in decision.targets or ()) or "no clusters"
+# --- groups that move together: who follows whom, and what is left gracefully for it ---------------
+
+
+def _left_behind(fleet: Fleet, key: Key, binding: Binding, targets: Iterable[TargetCluster]) -> list[str]:
+    """Clusters a binding leaves only because others of its group had to."""
+    entry = fleet.index.get(key)
+    if entry is None or not fleet.options.group_failover:
+        return []
+    fled = {slot for term in _groups(fleet, entry) for slot in fleet.index.counts(term, LEAVING).by_slot}
+    kept = {target.name for target in targets}
+    lost = [target.name for target in binding.spec.clusters or () if target.name not in kept]
+    slot_of = fleet.clusters.slot_of
+    return [name for name in lost if slot_of[name] in fled and slot_of[name] not in entry.leaving]
+
+
+def _companions(fleet: Fleet, key: Key) -> tuple[Key, ...]:
+    """Who has to follow once this binding, which had to leave a cluster, has found another."""
+    entry = fleet.index.get(key)
+    if entry is None or not entry.leaving or not fleet.options.group_failover:
+        return ()
+    left = set(entry.leaving)
+    return tuple(
+        peer.key
+        for term in _groups(fleet, entry)
+        for peer in fleet.index.selected(term)
+        if peer is not entry and left.intersection(peer.places[HOME])
+    )
+
+
+def _groups(fleet: Fleet, entry: IndexedWorkload) -> Iterator[Term]:
+    return (fleet.index.term(rule) for rule in entry.rules.affinity if rule.everyone)

@@ -13,6 +13,7 @@ from berth.fleet.state.strategy import reschedule_required
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
 from berth.kube.objects import RawObject
+from berth.kube.pods import condition, true_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -123,19 +124,16 @@ def observed_patch(binding: Binding) -> RawObject:
 def already_said(binding: Binding, verdict: ScheduledCondition) -> bool:
     """Whether the status says all this of this generation."""
     status = binding.status
-    for condition in status.conditions or ():
-        if condition.type == SCHEDULED:
-            said = (condition.reason, condition.message) == (verdict.reason, verdict.message)
-            current = not verdict.ok or status.scheduler_observed_generation == binding.metadata.generation
-            named = verdict.affinity_name in (None, status.scheduler_observing_affinity_name or "")
-            return said and current and named
-    return False
+    known = condition(status.conditions, SCHEDULED)
+    if known is None or (known.reason, known.message) != (verdict.reason, verdict.message):
+        return False
+    current = not verdict.ok or status.scheduler_observed_generation == binding.metadata.generation
+    return current and verdict.affinity_name in (None, status.scheduler_observing_affinity_name or "")
 
 
 def waiting(binding: Binding, peer: str = "") -> ScheduledCondition | None:
     """What to say while a peer comes first; None unless the status says that it is placed and it is not."""
-    placed = any(c.type == SCHEDULED and c.status == "True" for c in binding.status.conditions or ())
-    if binding.spec.clusters or not placed:
+    if binding.spec.clusters or true_condition(binding.status.conditions, SCHEDULED) is None:
         return None
     return ScheduledCondition(UNSCHEDULABLE, f"{WAITING_MESSAGE}{f': {peer}' if peer else ''}.")
 
@@ -150,10 +148,10 @@ def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> li
         "lastTransitionTime": stamp(now),
     }
     conditions: list[RawObject] = msgspec.to_builtins(binding.status.conditions or [])
-    for place, condition in enumerate(conditions):
-        if condition.get("type") == SCHEDULED:
-            if condition.get("status") == state and condition.get("lastTransitionTime"):
-                fresh["lastTransitionTime"] = condition["lastTransitionTime"]
+    for place, known in enumerate(conditions):
+        if known.get("type") == SCHEDULED:
+            if known.get("status") == state and known.get("lastTransitionTime"):
+                fresh["lastTransitionTime"] = known["lastTransitionTime"]
             conditions[place] = fresh
             return conditions
     return [*conditions, fresh]
@@ -162,5 +160,8 @@ def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> li
 def success_event(key: tuple[str, str], targets: Iterable[TargetCluster]) -> str:
     """The sentence of a success. Of bindings without a namespace Karmada says it without the colon."""
     colon = ":" if key[0] else ""
-    placed = ", ".join(f"{target.name}:{target.replicas}" for target in targets)
-    return f"{SUCCESS_MESSAGE} Result{colon} {{{placed}}}"
+    return f"{SUCCESS_MESSAGE} Result{colon} {{{spelled(targets)}}}"
+
+
+def spelled(targets: Iterable[TargetCluster]) -> str:
+    return ", ".join(f"{target.name}:{target.replicas}" for target in targets)

@@ -19,11 +19,7 @@ from berth.kube.karmada import (
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 # Labels of bindings that a policy, or another binding, made.
-CLAIMED_BY = (
-    POLICY_ID,
-    CLUSTER_POLICY_ID,
-    "binding.karmada.io/managed-by",
-)
+CLAIMED_BY = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
 # What metrics call the two ways to come to a decision.
 RECONCILE, SCALE = "ReconcileSchedule", "ScaleSchedule"
 
@@ -53,7 +49,7 @@ def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) ->
         return SCALE, "its replicas changed"
     if reschedule_required(binding):
         return RECONCILE, "a reschedule was triggered"
-    if not is_workload(spec) or scheduling_type(placement) == DUPLICATED:
+    if is_always_scheduled(binding):
         return RECONCILE, "its scheduling type is Duplicated"
     slots = [clusters.slot(target.name) for target in spec.clusters or ()]
     if any(clusters.deleting[slot] for slot in slots):
@@ -62,9 +58,11 @@ def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) ->
     return (RECONCILE, "a cluster of it is gone") if gone else None
 
 
-def scheduling_type(placement: Placement) -> str:
-    strategy = placement.replica_scheduling
-    return DUPLICATED if strategy is None else strategy.replica_scheduling_type or DUPLICATED
+def is_always_scheduled(binding: Binding) -> bool:
+    """Whether a binding goes to every cluster that will do, so that each change of one may matter to it."""
+    strategy = (binding.spec.placement or Placement()).replica_scheduling
+    duplicated = strategy is None or (strategy.replica_scheduling_type or DUPLICATED) == DUPLICATED
+    return duplicated or not is_workload(binding.spec)
 
 
 def applied_placement(binding: Binding) -> Placement | None:

@@ -16,7 +16,7 @@ from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import Binding, TargetCluster
-from berth.kube.objects import Key, ObjectMeta, RawObject, Struct
+from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
 from berth.machines.contract import Action, Patch
 from berth.machines.indexes import take
 from berth.machines.queue import Queue
@@ -85,10 +85,6 @@ class UnschedulableBindings:
 # --- which events matter --------------------------------------------------------------------------
 
 
-class _Named(Struct, frozen=True):
-    metadata: ObjectMeta
-
-
 class BindingEvents:
     """Writes events, and tells the story.
 
@@ -124,7 +120,7 @@ class BindingEvents:
         group, _, version = (resource.api_version or "").rpartition("/")
         where = Resource(group, version, "", resource.kind or "", namespaced=bool(resource.namespace))
         metadata = ObjectMeta(name=resource.name, namespace=resource.namespace, uid=resource.uid)
-        self.recorder.record(now, where, _Named(metadata=metadata), kind, reason, message)
+        self.recorder.record(now, where, PartialObjectMetadata(metadata=metadata), kind, reason, message)
 
 
 # --- the state ------------------------------------------------------------------------------------

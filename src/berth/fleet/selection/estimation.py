@@ -10,7 +10,6 @@ The reports are kept as integer columns; a cluster is read again only when it ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,21 +17,8 @@ import numpy as np
 from berth.engine.state.arrays import BoolArray, Int64Array, grown
 from berth.fleet.state.clusters import Clusters
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    MEMORY,
-    PODS,
-    is_extended,
-    is_huge_page,
-)
-from berth.kube.karmada import (
-    AllocatableModeling,
-    Binding,
-    Cluster,
-    ResourceModel,
-    ResourceSummary,
-)
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page
+from berth.kube.karmada import AllocatableModeling, Binding, Cluster, ResourceModel, ResourceSummary
 from berth.kube.objects import RawQuantity, ResourceList
 
 UNLIMITED = 2**31 - 1
@@ -178,8 +164,7 @@ def _left(
     left = quantity.stored(allocatable)
     for used in (allocated, allocating):
         if used is not None:
-            amount = quantity.stored(used)
-            left = left.plus(replace(amount, unscaled=-amount.unscaled, text=None))
+            left = left.minus(quantity.stored(used))
     return max(left.milli_value if name == CPU else left.value, 0)
 
 

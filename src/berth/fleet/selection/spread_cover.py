@@ -22,13 +22,8 @@ import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection
-from berth.fleet.selection.spread_by_group import (
-    TOO_FEW_CLUSTERS,
-    GroupMembers,
-    ReplicaDemand,
-    too_few,
-)
-from berth.fleet.selection.spread_domains import SpreadLimit, domains
+from berth.fleet.selection.spread_by_group import TOO_FEW_CLUSTERS, GroupMembers, ReplicaDemand, too_few
+from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 
@@ -74,7 +69,7 @@ def select_by_cover(
     topologies = []
     eligible = np.ones(len(ranking), dtype=np.bool_)
     for limit in limits:
-        inside = domains(ranking.clusters, limit).inside[ranking.slots]
+        inside = limit.domains(ranking.clusters).inside[ranking.slots]
         topologies.append(_Topology(limit, inside))
         eligible &= inside.any(axis=1)
         if int(inside.any(axis=0).sum()) < limit.least:

@@ -55,12 +55,7 @@ class _Masks:
         self._masks: OrderedDict[bytes, _Mask] = OrderedDict()
 
     def of(self, clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
-        meaning = (
-            affinity.label_selector,
-            affinity.field_selector,
-            affinity.cluster_names,
-            affinity.exclude,
-        )
+        meaning = (affinity.label_selector, affinity.field_selector, affinity.cluster_names, affinity.exclude)
         key = msgspec.json.encode(meaning)
         mask = self._masks.get(key)
         if mask is None:

@@ -105,6 +105,12 @@ class Clusters:
         self.shape += 1
         self._changed(slot)
 
+    def mask(self, slots: Iterable[int]) -> BoolArray:
+        """True in these slots, and in no other."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[list(slots)] = True
+        return mask
+
     def changed_since(self, version: int) -> IndexArray:
         """The slots whose clusters came, changed or went after `version`."""
         return np.flatnonzero(self.changed_at > version)

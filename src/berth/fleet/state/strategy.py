@@ -1,7 +1,8 @@
-"""How a placement divides replicas, what that means for choosing clusters, and when it is to be done anew."""
+"""What a binding says of how its replicas are divided, and whether that is to be done anew."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from berth.fleet.state.options import FleetOptions
@@ -16,6 +17,8 @@ from berth.kube.karmada import (
     Placement,
 )
 from berth.kube.times import seconds_of
+
+_is_version = re.compile(r"[1-9][0-9]*", re.ASCII).fullmatch
 
 STATIC_WEIGHT, DYNAMIC_WEIGHT = "StaticWeight", "DynamicWeight"
 
@@ -96,3 +99,11 @@ def reschedule_required(binding: Binding) -> bool:
     asked = seconds_of(binding.spec.reschedule_triggered_at)
     done = seconds_of(binding.status.last_scheduled_time)
     return asked is not None and done is not None and asked > done
+
+
+def is_newer(copy: Binding, than: Binding) -> bool | None:
+    """Whether a copy of an object is newer than another; None if their versions say nothing."""
+    versions = [copy.metadata.resource_version or "", than.metadata.resource_version or ""]
+    if not all(map(_is_version, versions)):
+        return None
+    return int(versions[0]) > int(versions[1])

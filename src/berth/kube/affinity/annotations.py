@@ -13,7 +13,6 @@ Its value is an affinity object in JSON or YAML, and its rules are *added* to th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -22,15 +21,8 @@ import msgspec
 
 from berth.kube.defaults import merge_affinity_keys
 from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
-from berth.kube.objects import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    Pod,
-    PodAffinity,
-)
-from berth.kube.text import yaml_reader
+from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
+from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
@@ -134,7 +126,7 @@ def _decode(text: str, annotation: str) -> object:
     except (msgspec.DecodeError, RecursionError):
         documents = [document.value for document in yaml_reader.read(text, most_expanded=_MAX_EXPANDED)]
     else:
-        if (name := _set_twice(text)) is not None:
+        if (name := json_reader.repeated_name(text)) is not None:  # most readers take the last
             raise AnnotationError(
                 "", f'key "{name}" is set twice in the same mapping', text, annotation=annotation
             )
@@ -142,30 +134,6 @@ def _decode(text: str, annotation: str) -> object:
     if len(documents) != 1:
         raise AnnotationError("", "must hold exactly one affinity object", text, annotation=annotation)
     return documents[0]
-
-
-class _SetTwice(Exception):  # noqa: N818 - a finding, not an error of ours
-    """Its argument is the key."""
-
-
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _SetTwice(name)
-        found[name] = value
-    return found
-
-
-def _set_twice(text: str) -> str | None:
-    """A key that JSON gives twice: most readers take the last value, so a rule would be lost silently."""
-    try:
-        json.loads(text, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
-    except _SetTwice as found:
-        return str(found)
-    except RecursionError:
-        pass  # so deep that it is no affinity anyway
-    return None
 
 
 # --- adding --------------------------------------------------------------------------------

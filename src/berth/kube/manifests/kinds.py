@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.kube import objects
 from berth.kube.api_resources import VIEWS
-from berth.kube.objects import KubeObject, Workload
+from berth.kube.objects import CronJob, Job, KubeObject, PodTemplateSpec, ReplicationController, Workload
 
 _WORKLOAD_GROUPS = ("apps", "extensions")
 # Every version a group of ours ever had.
@@ -116,6 +116,17 @@ def served_instead(api_version: str, kind: str) -> str | None:
     if not api_version or (group, kind) not in _VIEWS or version in _served(group, kind):
         return None
     return _home(group, kind)
+
+
+def pod_template(view: KubeObject | None) -> tuple[tuple[str, ...], PodTemplateSpec | None]:
+    """Where an object has the template of its pods, and what stands there; no path if it makes no pods."""
+    path = ("spec", "template")
+    if isinstance(view, Workload | ReplicationController | Job):
+        return path, view.spec.template
+    if isinstance(view, CronJob):
+        job = view.spec.job_template
+        return ("spec", "jobTemplate", *path), job.spec.template if job and job.spec else None
+    return (), None
 
 
 def is_cluster_scoped(kind: str) -> bool:

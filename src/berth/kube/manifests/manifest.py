@@ -422,19 +422,15 @@ def _manifest(
 ) -> Manifest:
     view = kinds.view_of(api_version, kind)
     if (expected := kinds.expected_api_version(api_version, kind)) is not None:
-        name, given = _names_of_unknown(decode)
-        namespace = None if kinds.is_cluster_scoped(kind) else given or DEFAULT_NAMESPACE
         text = f"apiVersion: there is no {api_version} of this kind, expected {expected}"
-        raise _complaint(kind, namespace, name, source, text)
+        raise _undecoded(kind, source, decode, text)
     if view is None:
         name, namespace = _names_of_unknown(decode)
         return Manifest(kind, api_version, namespace, name, source, None, raw)
     try:
         decoded: KubeObject = decode(view)
     except DecodeError as error:
-        name, given = _names_of_unknown(decode)
-        namespace = None if kinds.is_cluster_scoped(kind) else given or DEFAULT_NAMESPACE
-        raise _complaint(kind, namespace, name, source, str(error)) from None
+        raise _undecoded(kind, source, decode, str(error)) from None
     metadata = decoded.metadata
     namespace = None if kinds.is_cluster_scoped(kind) else metadata.namespace or DEFAULT_NAMESPACE
     if namespace is not None and not metadata.namespace:
@@ -464,6 +460,12 @@ def _names_of_unknown(decode: Callable[[type[Any]], Any]) -> tuple[str, str | No
         return "", None
     name = metadata.name if isinstance(metadata.name, str) else ""
     return name, metadata.namespace if isinstance(metadata.namespace, str) else None
+
+
+def _undecoded(kind: str, source: Source, decode: Callable[[type[Any]], Any], text: str) -> ManifestError:
+    name, given = _names_of_unknown(decode)
+    namespace = None if kinds.is_cluster_scoped(kind) else given or DEFAULT_NAMESPACE
+    return _complaint(kind, namespace, name, source, text)
 
 
 def _complaint(kind: str, namespace: str | None, name: str, source: Source, text: str) -> ManifestError:

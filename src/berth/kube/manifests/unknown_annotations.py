@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
+from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import CronJob, Job, KubeObject, ObjectMeta, Pod, ReplicationController, Workload
+from berth.kube.objects import KubeObject, ObjectMeta, Pod
 from berth.kube.text.near_names import certain, possible
 from berth.kube.validation.errors import Path, render
 from berth.kube.well_known import OWN_DELETION_COST
@@ -51,6 +52,7 @@ _OF_REPLICA_SETS = ("berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
 _OTHERS = ("StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController")
 NOT_MOVED = "only pods of Deployments and ReplicaSets are moved"
 _OWN: Path = ("metadata",)
+_BESIDE: Path = (*_OWN, "annotations")
 _FLEET_RULES = WORKLOAD_AFFINITY_ANNOTATION.removeprefix(_PREFIX)
 
 
@@ -107,12 +109,11 @@ def unknown_annotations(manifests: Iterable[Manifest]) -> list[UnknownAnnotation
         known = FLEET_ANNOTATIONS if _is_of_the_fleet(manifest) else OWN_ANNOTATIONS
         for name in _own_annotations(manifest):
             if name in _OF_TEMPLATES and path != _OWN:
-                _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, belongs=templates))
+                _add(found, UnknownAnnotation(manifest, _BESIDE, name, belongs=templates))
             elif name in _OF_REPLICA_SETS and manifest.kind in _OTHERS:
-                place = (*_OWN, "annotations")
-                _add(found, UnknownAnnotation(manifest, place, name, no_effect=NOT_MOVED))
+                _add(found, UnknownAnnotation(manifest, _BESIDE, name, no_effect=NOT_MOVED))
             elif _looks_ours(name) and name not in known:
-                _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, known=known))
+                _add(found, UnknownAnnotation(manifest, _BESIDE, name, known=known))
     return list(found.values())
 
 
@@ -148,13 +149,7 @@ def _pod_metadata(view: KubeObject | None) -> tuple[ObjectMeta | None, Path]:
     """The metadata that an object's pods have, and where it is."""
     if isinstance(view, Pod):
         return view.metadata, _OWN
-    path: Path = ("spec", "template", "metadata")
-    if isinstance(view, Workload | ReplicationController | Job):
-        template = view.spec.template
-    elif isinstance(view, CronJob):
-        job = view.spec.job_template
-        template = job.spec.template if job and job.spec else None
-        path = ("spec", "jobTemplate", *path)
-    else:
+    path, template = kinds.pod_template(view)
+    if not path:
         return None, _OWN
-    return template.metadata if template else None, path
+    return template.metadata if template else None, (*path, "metadata")

@@ -174,6 +174,4 @@ def _elsewhere(kind: str) -> str | None:
     """The right name, or nearly, in the wrong group."""
     homes = builtin.api_versions()
     near = certain(sorted(homes), kind)
-    if near is None:
-        return None
-    return f"{near} of {homes[near]}"
+    return f"{near} of {homes[near]}" if near is not None else None

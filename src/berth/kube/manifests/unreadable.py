@@ -9,21 +9,16 @@ from collections.abc import Iterator
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError, annotated_affinity
 from berth.kube.amounts import quantity
+from berth.kube.manifests.kinds import pod_template
 from berth.kube.objects import (
-    CronJob,
-    Job,
     KubeObject,
     Node,
-    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodSpec,
-    PodTemplateSpec,
-    ReplicationController,
     ResourceList,
     ResourceRequirements,
-    Workload,
 )
 from berth.kube.validation.errors import Path, render
 
@@ -38,35 +33,15 @@ def unreadable_field(view: KubeObject) -> str | None:
 
 
 def _unreadable_annotation(view: KubeObject) -> str | None:
-    for path, metadata in _pod_metadata(view):
-        if AFFINITY_ANNOTATION not in (metadata.annotations or ()):
-            continue
-        try:
-            annotated_affinity(Pod(metadata=metadata))
-        except AnnotationError as error:
-            return f"{path}{error}"
+    path, template = pod_template(view)
+    metadata = view.metadata if isinstance(view, Pod) else template.metadata if template else None
+    if metadata is None or AFFINITY_ANNOTATION not in (metadata.annotations or ()):
+        return None
+    try:
+        annotated_affinity(Pod(metadata=metadata))
+    except AnnotationError as error:
+        return f"{render(path)}.{error}" if path else str(error)
     return None
-
-
-def _pod_metadata(view: KubeObject) -> Iterator[tuple[str, ObjectMeta]]:
-    """The metadata of a pod or of those in a template, with the path that leads to it."""
-    if isinstance(view, Pod):
-        yield "", view.metadata
-        return
-    for path, template in _templates(view):
-        if template.metadata is not None:
-            yield f"{path}.", template.metadata
-
-
-def _templates(view: KubeObject) -> Iterator[tuple[str, PodTemplateSpec]]:
-    path, template = "spec.template", None
-    if isinstance(view, Workload | ReplicationController | Job):
-        template = view.spec.template
-    elif isinstance(view, CronJob) and view.spec.job_template is not None:
-        path, spec = "spec.jobTemplate.spec.template", view.spec.job_template.spec
-        template = spec.template if spec is not None else None
-    if template is not None:
-        yield path, template
 
 
 def _misspelt_quantity(view: KubeObject) -> str | None:
@@ -102,9 +77,9 @@ def _lists(view: KubeObject) -> Iterator[tuple[Path, ResourceList]]:
     elif isinstance(view, PersistentVolumeClaim):
         yield ("spec", "resources", "requests"), (view.spec.resources and view.spec.resources.requests) or {}
     else:
-        for path, template in _templates(view):
-            if template.spec is not None:
-                yield from _of_spec((path, "spec"), template.spec)
+        path, template = pod_template(view)
+        if template is not None and template.spec is not None:
+            yield from _of_spec((*path, "spec"), template.spec)
 
 
 def _of_spec(path: Path, spec: PodSpec) -> Iterator[tuple[Path, ResourceList]]:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from berth.kube.objects.affinity import *
 from berth.kube.objects.base import *
-from berth.kube.objects.devices import *
-from berth.kube.objects.devices import ResourceClaim
 from berth.kube.objects.metadata import *
 from berth.kube.objects.nodes import *
 from berth.kube.objects.nodes import Namespace, Node
@@ -23,7 +21,6 @@ from berth.kube.objects.pods import *
 from berth.kube.objects.pods import Pod
 from berth.kube.objects.policy import *
 from berth.kube.objects.policy import PodDisruptionBudget, PodGroup, PriorityClass, Service
-from berth.kube.objects.selectors import *
 from berth.kube.objects.storage import *
 from berth.kube.objects.storage import (
     CSIDriver,
@@ -31,6 +28,7 @@ from berth.kube.objects.storage import (
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
+    ResourceClaim,
     StorageClass,
     VolumeAttachment,
 )

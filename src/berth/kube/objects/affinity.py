@@ -1,9 +1,34 @@
-"""What a pod says about where it goes: affinity, spreading, tolerations; and the taints they tolerate."""
+"""Selectors, and what a pod says with them about where it goes: affinity, spreading, tolerations; taints."""
 
 from __future__ import annotations
 
-from berth.kube.objects.base import Int32, Int64, Struct
-from berth.kube.objects.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
+from berth.kube.objects.base import Int32, Int64, Labels, Struct
+
+
+class LabelSelectorRequirement(Struct, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class LabelSelector(Struct, frozen=True):
+    match_labels: Labels | None = None
+    match_expressions: list[LabelSelectorRequirement] | None = None
+
+
+class NodeSelectorRequirement(Struct, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(Struct, frozen=True):
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(Struct, frozen=True):
+    node_selector_terms: list[NodeSelectorTerm | None] | None = None
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):

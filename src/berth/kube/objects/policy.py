@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from berth.kube.objects.affinity import LabelSelector
 from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, RawObject, ResourceList, Struct
 from berth.kube.objects.metadata import Condition, TypedObject, UntimedCondition
-from berth.kube.objects.selectors import LabelSelector
 
 
 class PriorityClass(TypedObject, frozen=True):

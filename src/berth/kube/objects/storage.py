@@ -1,12 +1,12 @@
-"""Claims, volumes, storage classes, and what drivers say of themselves and of nodes."""
+"""Claims, volumes, storage classes, what drivers say of themselves and of nodes; and claims to devices."""
 
 from __future__ import annotations
 
 import msgspec
 
+from berth.kube.objects.affinity import LabelSelector, NodeSelector
 from berth.kube.objects.base import Int32, RawQuantity, ResourceList, Struct
-from berth.kube.objects.metadata import ObjectMeta, ObjectReference, TypedObject
-from berth.kube.objects.selectors import LabelSelector, NodeSelector
+from berth.kube.objects.metadata import ObjectMeta, ObjectReference, TypedObject, UntimedCondition
 
 
 class ClaimResources(Struct, frozen=True):
@@ -159,3 +159,47 @@ class CSIStorageCapacity(TypedObject, frozen=True):
     storage_class_name: str | None = None
     capacity: RawQuantity | None = None
     maximum_volume_size: RawQuantity | None = None
+
+
+# --- claims to devices (resource.k8s.io) ----------------------------------------------------------
+
+
+class DeviceRequestAllocationResult(Struct, frozen=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
+    skip_node_operations: list[str] | None = None
+
+
+class DeviceAllocationResult(Struct, frozen=True):
+    results: list[DeviceRequestAllocationResult] | None = None
+
+
+class AllocationResult(Struct, frozen=True):
+    devices: DeviceAllocationResult | None = None
+    node_selector: NodeSelector | None = None
+
+
+class ResourceClaimConsumerReference(Struct, frozen=True):
+    resource: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class AllocatedDeviceStatus(Struct, frozen=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    conditions: list[UntimedCondition] | None = None
+
+
+class ResourceClaimStatus(Struct, frozen=True):
+    allocation: AllocationResult | None = None
+    reserved_for: list[ResourceClaimConsumerReference] | None = None
+    devices: list[AllocatedDeviceStatus] | None = None
+
+
+class ResourceClaim(TypedObject, frozen=True):
+    status: ResourceClaimStatus | None = None

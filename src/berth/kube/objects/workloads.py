@@ -5,10 +5,10 @@ Controllers pass templates on to pods whole, so what they read of a template is 
 
 from __future__ import annotations
 
+from berth.kube.objects.affinity import LabelSelector
 from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, RawObject, Struct
 from berth.kube.objects.metadata import Condition, ObjectMeta, TypedObject
 from berth.kube.objects.pods import PodTemplateSpec
-from berth.kube.objects.selectors import LabelSelector
 from berth.kube.objects.storage import PersistentVolumeClaim
 
 

@@ -91,14 +91,18 @@ def _check_kind(name: str, raw: Mapping[str, object], errors: Errors, path: Path
         errors.invalid((*path, "kind"), kind, detail)
 
 
+def _check_range(value: int, most: int, errors: Errors, path: Path) -> None:
+    if not 0 <= value <= most:
+        errors.invalid(path, value, f"not in valid range [0, {most}]")
+
+
 # --- one plugin each --------------------------------------------------------------------
 
 
 def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: Reading, path: Path) -> None:
     weight = args.hard_pod_affinity_weight
     if weight is not None:
-        if not 0 <= weight <= _HUNDRED:
-            reading.errors.invalid((*path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")
+        _check_range(weight, _HUNDRED, reading.errors, (*path, "hardPodAffinityWeight"))
         reading.found["hard_pod_affinity_weight"] = weight
     reading.found["ignore_preferred_terms_of_existing_pods"] = bool(
         args.ignore_preferred_terms_of_existing_pods
@@ -228,10 +232,8 @@ def _shape(points: Sequence[wire.ShapePoint], errors: Errors, path: Path) -> Sha
             errors.invalid((*path, i, "utilization"), utilization, detail)
             break
     for i, (utilization, score) in enumerate(shape):
-        if not 0 <= utilization <= _HUNDRED:
-            errors.invalid((*path, i, "utilization"), utilization, "not in valid range [0, 100]")
-        if not 0 <= score <= _MOST_POINTS:
-            errors.invalid((*path, i, "score"), score, "not in valid range [0, 10]")
+        _check_range(utilization, _HUNDRED, errors, (*path, i, "utilization"))
+        _check_range(score, _MOST_POINTS, errors, (*path, i, "score"))
     return shape
 
 
@@ -253,9 +255,7 @@ def _balanced_allocation(
 def _default_preemption(args: wire.DefaultPreemptionArgs, reading: Reading, path: Path) -> None:
     share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     if share is not None:
-        if not 0 <= share <= _HUNDRED:
-            where = (*path, "minCandidateNodesPercentage")
-            reading.errors.invalid(where, share, "not in valid range [0, 100]")
+        _check_range(share, _HUNDRED, reading.errors, (*path, "minCandidateNodesPercentage"))
         reading.found["min_candidate_nodes_percentage"] = share
     if number is not None:
         if number < 0:

@@ -108,7 +108,6 @@ class SchedulerConfiguration:
     pod_max_backoff_seconds: int = 10
     percentage_of_nodes_to_score: int = 0
     parallelism: int = 16
-    delay_cache_until_active: bool = False
     notes: tuple[str, ...] = ()
 
     @property

@@ -54,39 +54,23 @@ POINTS: Mapping[str, frozenset[str]] = MappingProxyType(
     }
 )
 
-# Enabled unless a profile says otherwise, with the weights of those that score.
-DEFAULTS: Mapping[str, int | None] = MappingProxyType(
-    {
-        "SchedulingGates": None,
-        "PrioritySort": None,
-        "NodeName": None,
-        "NodeUnschedulable": None,
-        "TaintToleration": 3,
-        "NodeAffinity": 2,
-        "NodePorts": None,
-        "NodeResourcesFit": 1,
-        "VolumeRestrictions": None,
-        "NodeVolumeLimits": None,
-        "VolumeBinding": 1,
-        "VolumeZone": None,
-        "PodTopologySpread": 2,
-        "InterPodAffinity": 2,
-        "DynamicResources": 2,
-        "DefaultPreemption": None,
-        "NodeResourcesBalancedAllocation": 1,
-        "ImageLocality": 1,
-        "DefaultBinder": None,
-        "NodeDeclaredFeatures": None,
-    }
-)
-
 # Berth has nothing that these could switch.
-WITHOUT_EFFECT = frozenset(
-    {
-        "DeferredPodScheduling",
-        "PodGroupPodsCount",
-        "TopologyPlacementGenerator",
-    }
+WITHOUT_EFFECT = frozenset({"DeferredPodScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator"})
+# Enabled unless a profile says otherwise, with the weights of those that score: all but these four.
+_OPTIONAL = frozenset({"GangScheduling", *WITHOUT_EFFECT})
+_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "VolumeBinding": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+DEFAULTS: Mapping[str, int | None] = MappingProxyType(
+    {name: _WEIGHTS.get(name) for name in _EXTENDED if name not in _OPTIONAL}
 )
 # Berth's rules of these names do not score.
 UNSCORED = frozenset({"DynamicResources"})

@@ -162,7 +162,6 @@ def _complete(given: wire.Configuration, default_name: str) -> tuple[SchedulerCo
         pod_max_backoff_seconds=_or(given.pod_max_backoff_seconds, 10),
         percentage_of_nodes_to_score=given.percentage_of_nodes_to_score or 0,
         parallelism=_or(given.parallelism, 16),
-        delay_cache_until_active=bool(given.delay_cache_until_active),
         notes=(*notes, *_notes(given)),
     )
     _check(configuration, given, errors)
@@ -279,7 +278,8 @@ def _profile(
     reading = Reading(errors)
     args = read_arguments(given.plugin_config or [], reading, (*path, "pluginConfig"))
     configured = [config.name or "" for config in given.plugin_config or ()]
-    notes += _idle(sorted({*plugins.mentioned(listed), *configured} & plugins.WITHOUT_EFFECT), path)
+    idle = sorted({*plugins.mentioned(listed), *configured} & plugins.WITHOUT_EFFECT)
+    notes += [f"{render(path)}: {plugin} has no effect: Berth has no such rule" for plugin in idle]
     notes += reading.notes
     notes += _inseparable(enabled, path)
     if given.percentage_of_nodes_to_score not in (None, 0, _HUNDRED):
@@ -293,11 +293,6 @@ def _profile(
         args=args,
         percentage_of_nodes_to_score=given.percentage_of_nodes_to_score,
     )
-
-
-def _idle(names: Sequence[str], path: Path) -> Iterator[str]:
-    for name in names:
-        yield f"{render(path)}: {name} has no effect: Berth has no such rule"
 
 
 def _inseparable(enabled: plugins.Enabled, path: Path) -> Iterator[str]:

@@ -18,31 +18,21 @@ _expected = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<got>[^`]*)`").fu
 _bound = re.compile(r"Expected `int` (?P<sign>[<>])= (?P<limit>-?[0-9]+)").fullmatch
 _segments = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]").findall
 
-_WORDS = {
-    "str": "a string",
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a mapping",
-    "null": "null",
+# The decoder's names of types: what they are in Python, and in words.
+_TYPES: dict[str, tuple[type, str]] = {
+    "str": (str, "a string"),
+    "int": (int, "an integer"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+    "array": (list, "a list"),
+    "object": (dict, "a mapping"),
+    "null": (type(None), "null"),
 }
 # Where the integers of Kubernetes end.
 _WIDTHS = {
     **dict.fromkeys((-(2**31), 2**31 - 1), "a 32-bit integer"),
     **dict.fromkeys((-(2**63), 2**63 - 1), "a 64-bit integer"),
 }
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
-}
-
-
 TOO_DEEP = "nested too deeply"
 
 
@@ -88,7 +78,8 @@ def explain(error: msgspec.ValidationError, raw: object) -> DecodeError:
         return DecodeError(path, f"expected {wanted_range}, got {show(value)}", value)
     if expected is None:
         return DecodeError(path, what[:1].lower() + what[1:], value)
-    wanted = [_WORDS.get(name, name) for name in expected["wanted"].split(" | ") if name != "null"]
+    names = [name for name in expected["wanted"].split(" | ") if name != "null"]
+    wanted = [_TYPES[name][1] if name in _TYPES else name for name in names]
     return DecodeError(path, f"expected {' or '.join(wanted)}, got {show(value)}", value)
 
 
@@ -98,8 +89,8 @@ def _range(sign: str, limit: int) -> str:
 
 def _culprit(container: object, got: str) -> tuple[object, object]:
     """The entry of a mapping that has the type the decoder did not want."""
-    wrong = _TYPES.get(got, ())
-    if isinstance(container, dict):
+    if isinstance(container, dict) and got in _TYPES:
+        wrong = _TYPES[got][0]
         for key, value in container.items():
             if isinstance(value, wrong) and (got == "bool" or not isinstance(value, bool)):
                 return key, value

@@ -22,6 +22,7 @@ from berth.kube.text.decoding import TOO_DEEP, convert, without_nulls
 _T = TypeVar("_T")
 
 _MAX_DIGITS = 1000
+_MOST_REPEATED, _MOST_TEXT = 100, 1024 * 1024  # paths of keys that are told, and characters in them
 _byte_position = re.compile(r"\(byte (\d+)\)")
 
 
@@ -124,12 +125,16 @@ def _int(text: str) -> int | str:
 
 
 class _Repeated(ValueError):  # noqa: N818 - a finding, not a failure
-    pass
+    """Its argument is the key."""
 
 
 def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
     if len(dict(pairs)) != len(pairs):
-        raise _Repeated
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Repeated(key)
+            seen.add(key)
 
 
 # From an object to something in it: the way to what holds that, and its key or index there.
@@ -145,17 +150,27 @@ def repeated_key(text: bytes | msgspec.Raw) -> str | None:
     return next(iter(repeated_keys(text)), None)
 
 
-def repeated_keys(text: bytes | msgspec.Raw, most: int = 100, most_text: int = 1024 * 1024) -> list[str]:
+def repeated_name(text: str) -> str | None:
+    """A key that an object in well-formed `text` has twice, without the path to it."""
+    try:
+        _keys.decode(text)
+    except _Repeated as found:
+        return str(found)
+    except RecursionError:
+        pass  # so deep that nobody reads it anyway
+    return None
+
+
+def repeated_keys(text: bytes | msgspec.Raw) -> list[str]:
     """The paths of such keys, in the order of the text, up to a number and about so many characters."""
     try:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
     except _Repeated:
         found: list[str] = []
-        for path in islice(_paths_of_repeated(_pairs.decode(written)), most):
+        for path in islice(_paths_of_repeated(_pairs.decode(written)), _MOST_REPEATED):
             found.append(path)
-            most_text -= len(path)
-            if most_text < 0:
+            if sum(map(len, found)) > _MOST_TEXT:
                 break
         return found
     except (RecursionError, UnicodeDecodeError) as error:

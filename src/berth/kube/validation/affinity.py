@@ -17,7 +17,7 @@ from berth.kube.objects import (
     PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
 )
-from berth.kube.validation.errors import WEIGHT_RANGE, Errors, Path
+from berth.kube.validation.errors import Errors, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.selectors import (
     check_label_selector,
@@ -56,14 +56,9 @@ def _check_node_affinity(affinity: NodeAffinity, errors: Errors, path: Path) -> 
 
 
 def _check_preferred_node_term(term: PreferredSchedulingTerm, errors: Errors, path: Path) -> None:
-    _check_weight(term.weight, errors, path)
+    errors.weight(path, term.weight)
     preference = term.preference or NodeSelectorTerm()
     check_node_selector_term(preference, errors, (*path, "preference"), any_label_value=True)
-
-
-def _check_weight(weight: int | None, errors: Errors, path: Path) -> None:
-    if not 1 <= (weight or 0) <= 100:
-        errors.invalid((*path, "weight"), weight or 0, WEIGHT_RANGE)
 
 
 def _check_pod_affinity(affinity: PodAffinity, errors: Errors, path: Path) -> None:
@@ -76,7 +71,7 @@ def _check_pod_affinity(affinity: PodAffinity, errors: Errors, path: Path) -> No
 
 
 def _check_weighted_term(weighted: WeightedPodAffinityTerm, errors: Errors, path: Path) -> None:
-    _check_weight(weighted.weight, errors, path)
+    errors.weight(path, weighted.weight)
     _check_term(weighted.pod_affinity_term or PodAffinityTerm(), errors, (*path, "podAffinityTerm"))
 
 

@@ -109,6 +109,11 @@ class Errors(list[FieldError]):
         if value is not None and value not in supported:
             self.not_supported(path, value, supported)
 
+    def weight(self, path: Path, weight: int | None) -> None:
+        """An error if the weight of what is at `path` is none."""
+        if not 1 <= (weight or 0) <= 100:
+            self.invalid((*path, "weight"), weight or 0, WEIGHT_RANGE)
+
     def not_supported(self, path: Path, value: object, supported: Sequence[str]) -> None:
         detail = "supported values: " + ", ".join(f'"{name}"' for name in supported)
         self.append(FieldError(render(path), NOT_SUPPORTED, detail, value))

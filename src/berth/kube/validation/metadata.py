@@ -19,23 +19,21 @@ _METADATA: Path = ("metadata",)
 _deletion_cost = re.compile(r"0|[1-9][0-9]*|-[0-9]+").fullmatch
 
 
-def check_metadata(
-    metadata: ObjectMeta, errors: Errors, *, namespaced: bool, name_check: NameCheck, path: Path = _METADATA
-) -> None:
+def check_metadata(metadata: ObjectMeta, errors: Errors, *, namespaced: bool, name_check: NameCheck) -> None:
     if metadata.generate_name:
         messages = name_check(_as_prefix(metadata.generate_name))
-        errors.invalid_for_each((*path, "generateName"), metadata.generate_name, messages)
+        errors.invalid_for_each((*_METADATA, "generateName"), metadata.generate_name, messages)
     if not metadata.name:
-        errors.required((*path, "name"), "name or generateName is required")
+        errors.required((*_METADATA, "name"), "name or generateName is required")
     else:
-        errors.invalid_for_each((*path, "name"), metadata.name, name_check(metadata.name))
-    _check_namespace(metadata.namespace, errors, namespaced, path)
+        errors.invalid_for_each((*_METADATA, "name"), metadata.name, name_check(metadata.name))
+    _check_namespace(metadata.namespace, errors, namespaced)
     if metadata.labels:
-        check_labels(metadata.labels, errors, (*path, "labels"))
+        check_labels(metadata.labels, errors, (*_METADATA, "labels"))
     if metadata.annotations:
-        check_annotations(metadata.annotations, errors, (*path, "annotations"))
+        check_annotations(metadata.annotations, errors, (*_METADATA, "annotations"))
     if metadata.owner_references:
-        _check_owners(metadata.owner_references, errors, (*path, "ownerReferences"))
+        _check_owners(metadata.owner_references, errors, (*_METADATA, "ownerReferences"))
 
 
 def _as_prefix(name: str) -> str:
@@ -43,14 +41,14 @@ def _as_prefix(name: str) -> str:
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
 
 
-def _check_namespace(namespace: str | None, errors: Errors, namespaced: bool, path: Path) -> None:
+def _check_namespace(namespace: str | None, errors: Errors, namespaced: bool) -> None:
     if not namespaced:
         if namespace:
-            errors.forbidden((*path, "namespace"), "not allowed on this type")
+            errors.forbidden((*_METADATA, "namespace"), "not allowed on this type")
     elif not namespace:
-        errors.required((*path, "namespace"))
+        errors.required((*_METADATA, "namespace"))
     else:
-        errors.invalid_for_each((*path, "namespace"), namespace, names.dns_label_errors(namespace))
+        errors.invalid_for_each((*_METADATA, "namespace"), namespace, names.dns_label_errors(namespace))
 
 
 def check_label_key(name: str, errors: Errors, path: Path) -> None:

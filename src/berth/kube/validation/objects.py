@@ -92,8 +92,7 @@ def _check_taints(taints: list[Taint], errors: Errors, path: Path) -> None:
             errors.invalid((*path, i, "value"), taint.value, ";".join(messages))
         if not taint.effect:
             errors.required((*path, i, "effect"))
-        elif taint.effect not in EFFECTS:
-            errors.not_supported((*path, i, "effect"), taint.effect, EFFECTS)
+        errors.one_of((*path, i, "effect"), taint.effect or None, EFFECTS)
         pair = (taint.key or "", taint.effect or "")
         if pair in seen:
             errors.duplicate((*path, i), taint, "taints must be unique by key and effect pair")

@@ -1,4 +1,4 @@
-"""Placements: Karmada's own rules in its words, and the rules between workloads as strictly.
+"""Placements and policies: Karmada's own rules in its words, and the rules between workloads as strictly.
 
 Upstream: pkg/util/validation/validation.go.  What the CRDs' schemas say already (enumerations, required
 fields) is checked there, except where a placement can also come from elsewhere, such as a file.
@@ -6,11 +6,18 @@ fields) is checked there, except where a placement can also come from elsewhere,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from berth.kube import names
+from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.affinity.workload_annotations import (
+    WORKLOAD_AFFINITY_ANNOTATION,
+    annotated_affinity,
+    effective_placement,
+)
 from berth.kube.karmada import (
     AGGREGATED,
+    ALWAYS,
     DIVIDED,
     TOPOLOGY_PREFIX,
     WEIGHTED,
@@ -19,7 +26,9 @@ from berth.kube.karmada import (
     FieldSelector,
     GroupTerm,
     Placement,
+    PropagationPolicy,
     ReplicaScheduling,
+    ResourceSelector,
     SpreadConstraint,
     WeightedWorkloadTerm,
     WorkloadAffinity,
@@ -28,7 +37,7 @@ from berth.kube.karmada import (
 )
 from berth.kube.objects import LabelSelector, Toleration
 from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
-from berth.kube.validation.errors import WEIGHT_RANGE, Errors, FieldError, Path
+from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.selectors import check_label_selector
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
@@ -196,8 +205,7 @@ def _check_terms(rules: WorkloadAntiAffinity, errors: Errors, path: Path) -> Non
 
 
 def _check_weighted(weighted: WeightedWorkloadTerm, errors: Errors, path: Path) -> None:
-    if not 1 <= (weighted.weight or 0) <= 100:
-        errors.invalid((*path, "weight"), weighted.weight or 0, WEIGHT_RANGE)
+    errors.weight(path, weighted.weight)
     if weighted.workload_affinity_term is None:
         errors.required((*path, "workloadAffinityTerm"))
     else:
@@ -214,9 +222,9 @@ def _check_term(term: WorkloadTerm, errors: Errors, path: Path) -> None:
                 errors.forbidden((*path, field), ENABLED_ALONE)
     check_label_selector(term.label_selector, errors, (*path, "labelSelector"))
     seen: set[str] = set()
-    for i, key in enumerate(term.match_label_keys or ()):
-        check_label_key(key, errors, (*path, "matchLabelKeys", i))
-        errors.once(seen, (*path, "matchLabelKeys", i), key)
+    for i, label in enumerate(term.match_label_keys or ()):
+        check_label_key(label, errors, (*path, "matchLabelKeys", i))
+        errors.once(seen, (*path, "matchLabelKeys", i), label)
     if term.topology_key == "":
         errors.required((*path, "topologyKey"), "can not be empty")
     elif term.topology_key is not None:
@@ -266,3 +274,52 @@ def _parsed(selector: LabelSelector | None) -> Selector | None:
 def _group(term: GroupTerm | None) -> Iterator[_Meaning]:
     if term is not None:
         yield Selector(), frozenset((term.group_by_label_key or "",)), "cluster", frozenset(), None
+
+
+# --- policies: what their spec may say besides the placement -----------------------------------------
+# Upstream: ValidatePropagationSpec.
+
+OTHER_NAMESPACE = "namespace of resource selector must be the same as the namespace of the policy"
+NAMELESS = (
+    "name cannot be empty if preemption is Always, the empty name may cause unexpected resources preemption"
+)
+_ANNOTATION: Path = ("metadata", "annotations", key(WORKLOAD_AFFINITY_ANNOTATION))
+
+
+def validate_policy(policy: PropagationPolicy) -> list[FieldError]:
+    """What is wrong with a policy, its placement and its annotation; one with no namespace is a cluster's."""
+    spec = policy.spec
+    placement = spec.placement or Placement()
+    errors = Errors(validate_placement(placement))
+    selectors = spec.resource_selectors or []
+    _check_selectors(selectors, policy.metadata.namespace or "", errors, ("spec", "resourceSelectors"))
+    if spec.preemption == ALWAYS:
+        for i, selector in enumerate(selectors):
+            if not selector.name:
+                errors.invalid(("spec", "resourceSelectors", i, "name"), selector.name or "", NAMELESS)
+    return [*errors, *validate_annotated(policy.metadata.annotations, placement)]
+
+
+def validate_annotated(
+    annotations: Mapping[str, str] | None, placement: Placement | None = None
+) -> list[FieldError]:
+    """What is wrong with the rules in an annotation, by themselves and beside those of `placement`."""
+    try:
+        annotated = annotated_affinity(annotations)
+    except AnnotationError as error:
+        return [FieldError(error.field, INVALID, error.detail, error.value)]
+    if annotated is None:
+        return []
+    found = validate_placement(annotated, _ANNOTATION)
+    if found or placement is None or validate_placement(placement):
+        return found
+    together = effective_placement(placement, annotated)
+    return validate_placement(together) if together is not None else []
+
+
+def _check_selectors(selectors: list[ResourceSelector], namespace: str, errors: Errors, path: Path) -> None:
+    for i, selector in enumerate(selectors):
+        if namespace and (selector.namespace or "") != namespace:
+            errors.invalid((*path, i, "namespace"), selector.namespace or "", OTHER_NAMESPACE)
+        # Upstream lets a selector pass that matches nothing because it cannot be read.
+        check_label_selector(selector.label_selector, errors, (*path, i, "labelSelector"))

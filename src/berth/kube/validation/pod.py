@@ -89,12 +89,9 @@ def _check_host_network(spec: PodSpec, errors: Errors, path: Path) -> None:
 
 
 def _check_names_and_policies(spec: PodSpec, errors: Errors, path: Path) -> None:
-    if spec.node_name:
-        messages = names.dns_subdomain_errors(spec.node_name)
-        errors.invalid_for_each((*path, "nodeName"), spec.node_name, messages)
-    if spec.priority_class_name:
-        messages = names.dns_subdomain_errors(spec.priority_class_name)
-        errors.invalid_for_each((*path, "priorityClassName"), spec.priority_class_name, messages)
+    for field, name in (("nodeName", spec.node_name), ("priorityClassName", spec.priority_class_name)):
+        if name:
+            errors.invalid_for_each((*path, field), name, names.dns_subdomain_errors(name))
     errors.one_of((*path, "restartPolicy"), spec.restart_policy or None, RESTART_POLICIES)
     if spec.preemption_policy == "":
         errors.required((*path, "preemptionPolicy"))

@@ -28,22 +28,31 @@ def check_label_selector(selector: LabelSelector | None, errors: Errors, path: P
     if selector.match_labels:
         check_labels(selector.match_labels, errors, (*path, "matchLabels"))
     for i, requirement in enumerate(selector.match_expressions or ()):
-        _check_label_requirement(requirement, errors, (*path, "matchExpressions", i))
+        _check_expression(requirement, errors, (*path, "matchExpressions", i))
 
 
-def _check_label_requirement(requirement: LabelSelectorRequirement, errors: Errors, path: Path) -> None:
-    _check_operator(requirement, errors, path)
+def _check_expression(
+    requirement: LabelSelectorRequirement | NodeSelectorRequirement,
+    errors: Errors,
+    path: Path,
+    *,
+    numeric: tuple[str, ...] = (),
+    any_value: bool = False,
+) -> None:
+    """`numeric` operators compare with a number; `any_value`: also one that no label can have."""
+    _check_operator(requirement, errors, path, numeric)
     check_label_key(requirement.key or "", errors, (*path, "key"))
-    _check_values(requirement.values or [], errors, path)
+    for i, value in enumerate(() if any_value else requirement.values or ()):
+        errors.invalid_for_each((*path, "values", i), value, names.label_value_errors(value))
 
 
 def _check_operator(
     requirement: LabelSelectorRequirement | NodeSelectorRequirement,
     errors: Errors,
     path: Path,
-    numeric: tuple[str, ...] = (),
+    numeric: tuple[str, ...],
 ) -> None:
-    """An operator there is, with as many values as it takes; `numeric` ones compare with a number."""
+    """An operator there is, with as many values as it takes."""
     operator, values = requirement.operator, requirement.values or []
     if operator in (IN, NOT_IN):
         if not values:
@@ -56,11 +65,6 @@ def _check_operator(
             errors.required((*path, "values"), _ONE_VALUE)
     else:
         errors.invalid((*path, "operator"), operator or "", _BAD_OPERATOR)
-
-
-def _check_values(values: list[str], errors: Errors, path: Path) -> None:
-    for i, value in enumerate(values):
-        errors.invalid_for_each((*path, "values", i), value, names.label_value_errors(value))
 
 
 def check_node_selector(selector: NodeSelector, errors: Errors, path: Path) -> None:
@@ -79,18 +83,10 @@ def check_node_selector_term(
 ) -> None:
     """`any_label_value`: preferred terms may compare with values that no label can have."""
     for i, requirement in enumerate(term.match_expressions or ()):
-        _check_expression(requirement, errors, (*path, "matchExpressions", i), any_label_value)
+        where = (*path, "matchExpressions", i)
+        _check_expression(requirement, errors, where, numeric=(GT, LT), any_value=any_label_value)
     for i, requirement in enumerate(term.match_fields or ()):
         _check_field(requirement, errors, (*path, "matchFields", i))
-
-
-def _check_expression(
-    requirement: NodeSelectorRequirement, errors: Errors, path: Path, any_label_value: bool
-) -> None:
-    _check_operator(requirement, errors, path, numeric=(GT, LT))
-    check_label_key(requirement.key or "", errors, (*path, "key"))
-    if not any_label_value:
-        _check_values(requirement.values or [], errors, path)
 
 
 def _check_field(requirement: NodeSelectorRequirement, errors: Errors, path: Path) -> None:

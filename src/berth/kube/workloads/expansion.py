@@ -34,7 +34,6 @@ from berth.kube.pods import is_active
 from berth.kube.well_known import (
     JOB_COMPLETION_INDEX,
     JOB_NAME,
-    NODE_NAME_FIELD,
     POD_INDEX,
     POD_NAME,
     REVISION_HASH,
@@ -44,6 +43,7 @@ from berth.kube.workloads.pod_templates import (
     assumed_owner,
     child_name,
     make_pod,
+    node_of,
     pinned,
     stateful_claims,
     template_hash,
@@ -154,9 +154,9 @@ class _Expander:
             case Workload() if manifest.kind == "DaemonSet":
                 yield from self._daemon_set(view)
             case Workload():
-                yield from self._replica_set(view)
+                yield from self._replica_set(view, "apps/v1", "ReplicaSet")
             case ReplicationController():
-                yield from self._replication_controller(view)
+                yield from self._replica_set(view, "v1", "ReplicationController")
             case Job():
                 yield from self._job(view)
             case CronJob():
@@ -188,18 +188,15 @@ class _Expander:
             children, key=lambda c: (c.spec.replicas or 0, len(existing.get(c.metadata.name or "", ())))
         )
 
-    def _replica_set(self, view: Workload) -> Iterator[Pod]:
-        owner = assumed_owner("apps/v1", "ReplicaSet", view.metadata)
-        missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicaSet")
-        yield from self._replicas(view.metadata, view.spec.template, owner, missing)
-
-    def _replication_controller(self, view: ReplicationController) -> Iterator[Pod]:
-        owner = assumed_owner("v1", "ReplicationController", view.metadata)
-        missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicationController")
-        yield from self._replicas(view.metadata, view.spec.template, owner, missing)
-
-    def _active(self, metadata: ObjectMeta, kind: str) -> int:
-        return len(self.owned.active(metadata.namespace, kind, metadata.name or ""))
+    def _replica_set(
+        self, view: Workload | ReplicationController, api_version: str, kind: str
+    ) -> Iterator[Pod]:
+        metadata = view.metadata
+        active = self.owned.active(metadata.namespace, kind, metadata.name or "")
+        owner = assumed_owner(api_version, kind, metadata)
+        yield from self._replicas(
+            metadata, view.spec.template, owner, _count(view.spec.replicas) - len(active)
+        )
 
     def _replicas(
         self,
@@ -241,8 +238,7 @@ class _Expander:
         owner = assumed_owner("apps/v1", "DaemonSet", metadata)
         labels = {REVISION_HASH: template_hash(spec.template)}
         served = {
-            pod.spec.node_name or _pinned_node(pod)
-            for pod in self.owned.active(metadata.namespace, "DaemonSet", metadata.name or "")
+            node_of(pod) for pod in self.owned.active(metadata.namespace, "DaemonSet", metadata.name or "")
         }
         for node_name in self.node_names:
             if node_name not in served:
@@ -323,14 +319,3 @@ def _synthetic_replica_set(view: Workload, existing: dict[str, list[Pod]]) -> Wo
             template=replace(template, metadata=replace(given, labels=labels)),
         ),
     )
-
-
-def _pinned_node(pod: Pod) -> str | None:
-    """The node a pending pod of a DaemonSet was made for."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    for term in (required.node_selector_terms if required else None) or ():
-        for requirement in (term.match_fields if term else None) or ():
-            if requirement.key == NODE_NAME_FIELD and requirement.values:
-                return requirement.values[0]
-    return None

@@ -29,6 +29,9 @@ from berth.kube.objects import (
     Volume,
     Workload,
 )
+from berth.kube.selectors import EXISTS, IN
+from berth.kube.taints import PREFIX
+from berth.kube.well_known import NODE_NAME_FIELD
 
 # What generated names are made of: no vowels, no look-alikes.
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -131,28 +134,44 @@ def pinned(pod: Pod, node_name: str) -> Pod:
     )
     node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
     affinity = replace(affinity, node_affinity=node_affinity)
-    tolerations = _daemon_tolerations(spec.tolerations or [], bool(spec.host_network))
+    given = spec.tolerations or []
+    added = daemon_tolerations(host_network=bool(spec.host_network))
+    tolerations = [*given, *(toleration for toleration in added if toleration not in given)]
     return replace(pod, spec=replace(spec, affinity=affinity, tolerations=tolerations))
 
 
 def _only(node_name: str) -> NodeSelector:
-    requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
+    requirement = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator=IN, values=[node_name])
     return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[requirement])])
 
 
-def _daemon_tolerations(given: list[Toleration], host_network: bool) -> list[Toleration]:
-    added = [
-        _exists("not-ready", "NoExecute"),
-        _exists("unreachable", "NoExecute"),
-        _exists("disk-pressure", "NoSchedule"),
-        _exists("memory-pressure", "NoSchedule"),
-        _exists("pid-pressure", "NoSchedule"),
-        _exists("unschedulable", "NoSchedule"),
+def node_of(pod: Pod) -> str | None:
+    """The node a daemon pod runs on or is pinned to."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    for term in (required.node_selector_terms if required else None) or ():
+        for match in (term.match_fields if term else None) or ():
+            if match.key == NODE_NAME_FIELD and match.operator == IN and len(match.values or ()) == 1:
+                return (match.values or [""])[0]
+    return None
+
+
+_TOLERATED = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+
+
+def daemon_tolerations(*, host_network: bool) -> list[Toleration]:
+    """What every daemon pod tolerates, so that it is there before its node is ready."""
+    conditions = [*_TOLERATED, ("network-unavailable", "NoSchedule")] if host_network else _TOLERATED
+    return [
+        Toleration(key=f"{PREFIX}{condition}", operator=EXISTS, effect=effect)
+        for condition, effect in conditions
     ]
-    if host_network:
-        added.append(_exists("network-unavailable", "NoSchedule"))
-    return [*given, *(toleration for toleration in added if toleration not in given)]
-
-
-def _exists(condition: str, effect: str) -> Toleration:
-    return Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect=effect)

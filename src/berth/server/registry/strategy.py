@@ -26,7 +26,7 @@ from berth.kube.times import stamp
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_metadata
-from berth.kube.validation.propagation import validate_annotated
+from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.registry.fields import decode_as

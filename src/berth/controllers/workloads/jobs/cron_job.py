@@ -13,7 +13,7 @@ from berth.controllers.workloads.jobs.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
 from berth.kube.ownership import controller_of, owner_reference
-from berth.kube.pods import condition
+from berth.kube.pods import true_condition
 from berth.kube.times import created_at, seconds, stamp
 from berth.kube.workloads.cron_schedule import Interval, Schedule, ScheduleError, parse
 from berth.machines.contract import Action, Event
@@ -96,7 +96,8 @@ class CronJobController(Controller):
             ("Complete", item.spec.successful_jobs_history_limit, 3),
             ("Failed", item.spec.failed_jobs_history_limit, 1),
         ):
-            ended = sorted((job for job in jobs if _is(job, kind)), key=lambda job: created_at(job.metadata))
+            ended = [job for job in jobs if true_condition(job.status.conditions, kind) is not None]
+            ended.sort(key=lambda job: created_at(job.metadata))
             keep = default if limit is None else limit
             for job in ended[: max(len(ended) - keep, 0)]:
                 if not job.metadata.deletion_timestamp:
@@ -135,11 +136,6 @@ def _around(schedule: Schedule | Interval, since: float, now: float) -> tuple[fl
                 break
         else:
             return latest, None
-
-
-def _is(job: LiveJob, kind: str) -> bool:
-    found = condition(job.status.conditions, kind)
-    return found is not None and found.status == "True"
 
 
 def _job(item: LiveCronJob, name: str, due: float) -> RawObject:

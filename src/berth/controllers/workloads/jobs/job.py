@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import delete, is_news, patch, status_patch
-from berth.controllers.conditions import Conditions
+from berth.controllers.actions import Conditions, delete, is_news, status_patch, without_finalizer
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.jobs.job_pods import (
     FINALIZER,
@@ -24,7 +23,7 @@ from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import Key, LiveJob, LivePod, RawObject, key_of
 from berth.kube.ownership import JOB_OVER, controller_of
-from berth.kube.pods import condition, is_active, is_ready, phase
+from berth.kube.pods import is_active, is_ready, phase, true_condition
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED, FAILED, FALSE, TRUE
 from berth.machines.cache import Cache
@@ -104,8 +103,7 @@ class JobController(WorkloadController):
     ) -> tuple[str, str, str] | None:
         """Complete or Failed, with reason and message; None while it goes on."""
         for kind, early in _EARLY.items():
-            known = condition(job.status.conditions, early)
-            if known is not None and known.status == TRUE:
+            if (known := true_condition(job.status.conditions, early)) is not None:
                 return kind, known.reason or "", known.message or ""
         spec, key = job.spec, (job.metadata.namespace or "", job.metadata.name or "")
         limit = 6 if spec.backoff_limit is None else spec.backoff_limit
@@ -175,9 +173,7 @@ class JobController(WorkloadController):
 
     def _release(self, key: Key, pods: list[LivePod]) -> Iterator[Action]:
         for pod in pods:
-            kept = [name for name in pod.metadata.finalizers or () if name != FINALIZER]
-            body = {"metadata": {"finalizers": kept or None}}
-            yield patch(PODS, pod, body, "its end is on record", key=key)
+            yield without_finalizer(PODS, pod, FINALIZER, "its end is on record", key=key)
 
     # --- ending -------------------------------------------------------------------------------------
 
@@ -241,9 +237,8 @@ class JobController(WorkloadController):
         news = is_news(job, counts) or count.uncounted != _recorded(job)
         if not old.start_time and not job.spec.suspend:
             status["startTime"] = stamp(now)
-        changed = conditions.list() != Conditions(old.conditions, now).list()
-        if news or "startTime" in status or changed:
-            if changed:
+        if news or "startTime" in status or conditions.changed:
+            if conditions.changed:
                 status["conditions"] = conditions.list()
             yield status_patch(JOBS, job, status)
 
@@ -268,8 +263,7 @@ class JobController(WorkloadController):
 def finished_at(job: LiveJob) -> float | None:
     """When a Job ended, None if it has not."""
     for kind in JOB_OVER:
-        found = condition(job.status.conditions, kind)
-        if found is not None and found.status == TRUE:
+        if (found := true_condition(job.status.conditions, kind)) is not None:
             return seconds(found.last_transition_time) if found.last_transition_time else 0.0
     return None
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from berth.controllers.workloads.pods import pod_from
 from berth.kube.api_resources import JOBS
 from berth.kube.objects import LiveJob, LivePod, RawObject
-from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_active, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds, seconds_of
 from berth.kube.well_known import FAILED, FALSE, JOB_COMPLETION_INDEX, READY, SUCCEEDED
@@ -55,16 +54,11 @@ def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
         indexed=job.spec.completion_mode == "Indexed",
     )
     tracked = {pod.metadata.uid or "": pod for pod in pods if FINALIZER in (pod.metadata.finalizers or ())}
-    for uid in (recorded.succeeded if recorded else None) or ():
-        if uid in tracked:
-            count.new_succeeded.add(uid)
-        else:
-            count.recorded_succeeded += 1
-    for uid in (recorded.failed if recorded else None) or ():
-        if uid in tracked:
-            count.new_failed.add(uid)
-        else:
-            count.recorded_failed += 1
+    succeeded = {*((recorded.succeeded if recorded else None) or ())}
+    failed = {*((recorded.failed if recorded else None) or ())}
+    count.new_succeeded, count.new_failed = succeeded & tracked.keys(), failed & tracked.keys()
+    count.recorded_succeeded += len(succeeded - tracked.keys())
+    count.recorded_failed += len(failed - tracked.keys())
     for uid, pod in tracked.items():
         if phase(pod) == SUCCEEDED:
             count.new_succeeded.add(uid)
@@ -139,25 +133,20 @@ def job_pod(job: LiveJob, index: int | None) -> RawObject:
         "controller-uid": uid,
         "job-name": name,
     }
-    if index is None:
-        pod = pod_from(
-            job.spec.template,
-            owner_reference(JOBS, metadata),
-            metadata.namespace,
-            generate_name=f"{name}-",
-            labels=labels,
-        )
-    else:
-        pod = pod_from(
-            job.spec.template,
-            owner_reference(JOBS, metadata),
-            metadata.namespace,
-            generate_name=f"{name}-{index}-",
-            labels={**labels, JOB_COMPLETION_INDEX: str(index)},
-            annotations={JOB_COMPLETION_INDEX: str(index)},
-        )
+    prefix, annotations = name, {}
+    if index is not None:
+        prefix, annotations = f"{name}-{index}", {JOB_COMPLETION_INDEX: str(index)}
+    pod = pod_from(
+        job.spec.template,
+        JOBS,
+        metadata,
+        generate_name=f"{prefix}-",
+        labels=labels | annotations,
+        annotations=annotations,
+    )
+    if index is not None:
         spec = pod["spec"]
-        spec.setdefault("hostname", f"{name}-{index}")
+        spec.setdefault("hostname", prefix)
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
             container["env"] = [
                 *(container.get("env") or ()),

@@ -15,7 +15,7 @@ from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, PodClass
 from berth.kube.affinity.annotations import without_annotation
 from berth.kube.api_resources import DAEMON_SETS, DEPLOYMENTS
-from berth.kube.defaults import taken_in
+from berth.kube.defaults import resolve_priorities, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest
 from berth.kube.objects import (
@@ -32,7 +32,6 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import owner_key
 from berth.kube.pods import is_active
-from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError
 from berth.kube.validation.annotation import check_annotation, fault_of
 from berth.kube.validation.errors import Errors

@@ -23,8 +23,7 @@ from berth.kube.objects import RawObject
 from berth.kube.text import yaml_reader
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
-from berth.kube.validation.placement import validate_placement
-from berth.kube.validation.propagation import validate_annotated, validate_policy
+from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
 from berth.server.registry.fields import decode_as, mapping, mappings
 from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import Registry

@@ -18,7 +18,7 @@ from berth.kube.schema import Schema, patterns
 from berth.kube.schema.crd import TooManyDefaultsError
 from berth.kube.schema.structural import structural_errors
 from berth.kube.validation import FieldError
-from berth.kube.validation.propagation import validate_annotated
+from berth.kube.validation.placement import validate_annotated
 from berth.server import errors
 from berth.server.registry import deletion, writes
 from berth.server.registry.checks import Found, has, invalid, one_of, required
