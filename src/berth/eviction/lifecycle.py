@@ -42,13 +42,14 @@ from berth.eviction.records import (
 )
 from berth.eviction.reports import EvictionReports
 from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
-from berth.eviction.state import EvictionState, key_of
+from berth.eviction.state import EvictionState
 from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
 from berth.kube.objects import LivePod
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
+from berth.machines.mirror import pod_key
 from berth.machines.rates import Backoff
 
 # The pod condition that says of a pod that it is about to go, and why.
@@ -126,7 +127,7 @@ class EvictionLifecycle:
         self._requests.append(
             Get(
                 resource=NODES,
-                key=key_of(record.name),
+                key=pod_key(record.name),
                 at=("", record.node),
                 purpose=EvictionPurpose.STEP,
                 attempt=record.number,
@@ -141,7 +142,7 @@ class EvictionLifecycle:
         """Ask for the eviction of the pod: in the version that was marked, or by a request."""
         attempt = _attempt_of(record)
         self._to(record, EVICTING, {CHECKED})
-        key = key_of(record.name)
+        key = pod_key(record.name)
         # Requests for members of a PodGroup are not supported.
         if self._asks and attempt.pod.spec.scheduling_group is None:
             self._requests.append(
@@ -283,7 +284,7 @@ class EvictionLifecycle:
             "lastProbeTime": stamp(now),
             "lastTransitionTime": changed,
         }
-        key = key_of(record.name)
+        key = pod_key(record.name)
         self._requests.append(
             Patch(
                 resource=PODS,

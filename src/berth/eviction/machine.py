@@ -7,13 +7,12 @@ say which rules there are; see `berth.kube.gates`.
 from __future__ import annotations
 
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
-from berth.eviction.decisions import Tell, silent
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
 from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import DomainCounts, EvictionPlan
 from berth.eviction.records import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, expect
-from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports
+from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports, Tell
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState
@@ -21,10 +20,9 @@ from berth.kube.api_resources import BUDGETS, EVICTION_REQUESTS, NAMESPACES, NOD
 from berth.kube.objects import Namespace, Node
 from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, Outcome
+from berth.machines.contract import Action, Event, MoveSource, Outcome
 from berth.machines.mirror import Mirror
-from berth.machines.moves import MoveSource
-from berth.machines.recorder import EVENT
+from berth.machines.recorder import EVENT, silent
 
 # In a dry run no more than these are asked where their replacement would go.
 _MOST_DRY_REPLACEMENTS = 100

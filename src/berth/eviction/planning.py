@@ -22,8 +22,7 @@ from berth.eviction.state import EvictionState
 from berth.kube.objects import Node
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED
-from berth.machines.contract import Event
-from berth.machines.moves import WantedMove
+from berth.machines.contract import Event, WantedMove
 
 # More than these are not asked where their replacement would go before it is their turn.
 MOST_REPLACEMENTS = 500

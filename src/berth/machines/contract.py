@@ -6,7 +6,7 @@ A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -206,3 +206,56 @@ class Waking(Protocol):
 
     @property
     def wakes(self) -> tuple[Machine, ...]: ...
+
+
+# --- what one machine wants of another ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMove:
+    """A pod that should move though no rule demands it.
+
+    Attributes:
+        pod: ``namespace/name``.
+        reason: In words.
+        since: When it was found.
+    """
+
+    pod: str
+    reason: str
+    since: float
+
+
+class MoveSource(Protocol):
+    """Who wants pods to move; asked again and again, until the request is sent.
+
+    Attributes:
+        revision: Grows when other moves than before are wanted.
+    """
+
+    revision: int
+
+    def wanted(self) -> Sequence[WantedMove]:
+        """The moves that may be made now, the first of every group."""
+
+    def wants(self, pod: str) -> bool:
+        """Whether a pod should still move, as everything is at this moment."""
+
+    def confirms(self, pod: str) -> bool:
+        """The same, asked right before the eviction is sent: from then on it is under way."""
+
+
+class NoMoves:
+    """Nobody wants anything."""
+
+    revision = 0
+
+    def wanted(self) -> Sequence[WantedMove]:
+        return ()
+
+    def wants(self, pod: str) -> bool:
+        del pod
+        return False
+
+    def confirms(self, pod: str) -> bool:
+        return self.wants(pod)

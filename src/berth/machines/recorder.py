@@ -1,4 +1,4 @@
-"""Event objects: what `kubectl describe` tells people about an object.
+"""What a machine tells: Event objects, which `kubectl describe` shows, and a story of what it did and why.
 
 The same thing said again becomes a higher count of the Event that said it first.  Like upstream's
 recorder this one keeps quiet after a burst about one object, so that what fails all the time does not
@@ -7,7 +7,9 @@ fill the server.  Upstream: client-go/tools/record/events_cache.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
@@ -26,6 +28,7 @@ _BACKOFF = Backoff(first=5.0, longest=80.0)  # before a write that failed is tri
 _UNSENT = 16384  # more than this is not kept for a server that is slow or away
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 253
+_LENGTH = 4096  # of a story
 
 
 class RecorderPurpose(Purpose):
@@ -275,3 +278,38 @@ def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 
         "resourceVersion": metadata.resource_version,
     }
     return {name: value for name, value in given.items() if value}
+
+
+# --- the story ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoryEntry:
+    at: float
+    key: Hashable
+    what: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.why})" if self.why else self.what
+
+
+class Story:
+    """Kept for a while: asked by tests, by explanations and in bug reports."""
+
+    def __init__(self, length: int = _LENGTH) -> None:
+        self._entries: deque[StoryEntry] = deque(maxlen=length)
+
+    def tell(self, at: float, key: Hashable, what: str, why: str = "") -> None:
+        self._entries.append(StoryEntry(at, key, what, why))
+
+    def of(self, key: Hashable) -> list[str]:
+        """What happened to one key, oldest first."""
+        return [str(entry) for entry in self._entries if entry.key == key]
+
+    def __iter__(self) -> Iterator[StoryEntry]:
+        return iter(self._entries)
+
+
+def silent(told: object) -> None:
+    """For those who do not want to know."""

@@ -17,7 +17,6 @@ from itertools import count
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.state.pod_class import PodClass
-from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_finished, is_terminating
@@ -87,16 +86,10 @@ class Founding:
             if self._seen.pop(key, None) is not None:
                 self._wake(now)
         elif known is None or known.token != token:
-            pod_class = self._class_of(pod)
+            pod_class = self._mirror.class_of(pod)
             if pod_class is not None:
                 self._seen[key] = _Announcement(next(self._numbers), token, pod_class, now)
                 self._wake(now)
-
-    def _class_of(self, pod: Pod) -> PodClass | None:
-        try:
-            return self._mirror.cluster.class_of(pod)
-        except AnnotationError:
-            return None
 
     def _wake(self, now: float) -> None:
         """Let those that wait be tried again: it may be their turn, or there is a pod to go to."""

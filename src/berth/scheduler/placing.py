@@ -176,10 +176,7 @@ class Placer:
         return together.place_together(self, members, needed)
 
     def class_of(self, member: QueuedPod) -> PodClass | None:
-        try:
-            return self.cluster.class_of(member.pod)
-        except AnnotationError:
-            return None
+        return self._mirror.class_of(member.pod)
 
     def count(self, choice: Choice) -> None:
         self._mirror.suppose(choice.record.pod, choice.pod_class, choice.node, choice.volumes)

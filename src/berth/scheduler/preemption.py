@@ -23,6 +23,7 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.times import seconds_of, stamp
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
+from berth.machines.mirror import pod_key
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
 from berth.scheduler.state import SchedulerState
 
@@ -101,14 +102,10 @@ class Preemptor:
 
     def _evict(self, name: str, preemptor: QueuedPod, node: str) -> None:
         state = self._state
-        victim = self._victim(name)
-        if victim is None:
-            namespace, _, pod = name.partition("/")
-            assumed = state.queue.assumed.get((namespace, pod))
-            if assumed is None:
-                return
+        victim = state.mirror.pod(name)
+        if victim is None and (assumed := state.queue.assumed.get(pod_key(name))) is not None:
             victim = assumed.pod
-        if is_terminating(victim):
+        if victim is None or is_terminating(victim):
             return
         self._asked[pod_name(victim)] = victim.metadata.uid
         state.reports.preempted(victim, preemptor.pod, node, state.now)
@@ -133,7 +130,7 @@ class Preemptor:
         """Whether a pod of the node was asked to go and has not begun to."""
         if not self._asked:
             return False
-        on_node = (self._victim(name) for name in self._names_on(node))
+        on_node = (self._state.mirror.pod(name) for name in self._names_on(node))
         return any(pod and self._asked.get(pod_name(pod), "") == pod.metadata.uid for pod in on_node)
 
     def _names_on(self, node: str | None) -> list[str]:
@@ -142,16 +139,12 @@ class Preemptor:
 
     def _preempted(self, node: str | None) -> list[str]:
         """The pods on a node that are going because they were asked to make room."""
-        pods = ((name, self._victim(name)) for name in self._names_on(node))
+        pods = ((name, self._state.mirror.pod(name)) for name in self._names_on(node))
         return [name for name, pod in pods if pod is not None and _was_preempted(pod)]
 
     def _started(self, name: str) -> float:
-        pod = self._victim(name)
+        pod = self._state.mirror.pod(name)
         return (seconds_of(_start_time(pod)) if pod is not None else None) or math.inf
-
-    def _victim(self, name: str) -> Pod | None:
-        namespace, _, own = name.partition("/")
-        return self._state.mirror.bound.get((namespace, own))
 
 
 def _budget(budget: PodDisruptionBudget) -> Budget:

@@ -17,8 +17,8 @@ from itertools import count
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import GroupKey
+from berth.machines.cache import take
 from berth.machines.contract import Action, Purpose
-from berth.machines.indexes import take
 from berth.machines.rates import Backoff
 
 # --- one pod --------------------------------------------------------------------------------------

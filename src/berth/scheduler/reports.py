@@ -48,14 +48,10 @@ class FailedAttempt:
 TellFailed = Callable[[FailedAttempt], None]
 
 
-def untold(attempt: FailedAttempt) -> None:
-    """For those who do not want to know."""
-
-
 class Reports:
     """The Events of pods, and what logs hear."""
 
-    def __init__(self, component: str, tell: TellFailed = untold) -> None:
+    def __init__(self, component: str, tell: TellFailed) -> None:
         self.recorder = Recorder(component)
         self.tell = tell
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import PodClass
-from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import SCHEDULER_ERROR
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.machines.story import Story
+from berth.machines.recorder import Story
 from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding
 from berth.scheduler.groups import GroupConditions, Groups
@@ -24,7 +22,7 @@ from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.placing import Nominations
 from berth.scheduler.preparing import Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
-from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed, untold
+from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
 IN_FLIGHT = 48
@@ -70,7 +68,7 @@ class SchedulerState:
         settings: SchedulerSettings,
         metrics: SchedulerMetrics,
         timer: Callable[[], float],
-        tell: TellFailed = untold,
+        tell: TellFailed,
     ) -> None:
         self.settings = settings
         self.metrics = metrics
@@ -90,12 +88,6 @@ class SchedulerState:
         self.ready: list[Action] = []
         self.retries: list[tuple[float, Action]] = []
         self.now = 0.0
-
-    def class_of(self, pod: Pod) -> PodClass | None:
-        try:
-            return self.mirror.cluster.class_of(pod)
-        except AnnotationError:
-            return None  # said when it is tried
 
     def gate(self, record: QueuedPod, reason: str, message: str) -> None:
         self.queue.gate(record)

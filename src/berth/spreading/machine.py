@@ -23,7 +23,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Machine, Outcome, Patch, Purpose
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.machines.recorder import EVENT, NORMAL, Recorder
+from berth.machines.recorder import EVENT, NORMAL, Recorder, silent
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
 from berth.spreading.metrics import SpreadingMetrics, SpreadingStateCollector
@@ -36,11 +36,6 @@ _PLANS_AT_ONCE = 5  # of those that are to be moved, which takes longer
 _FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
 _NOTHING = Standing()  # is thought of a group that nobody has looked at
 TellPlan = Callable[[Move], None]
-
-
-def _silent(move: Move) -> None:
-    del move
-
 
 _BACKOFF = Backoff(first=1.0, longest=60.0)
 
@@ -76,7 +71,7 @@ class KeepSpread:
         *,
         metrics: SpreadingMetrics | None = None,
         wakes: Sequence[Machine] = (),
-        tell: TellPlan = _silent,
+        tell: TellPlan = silent,
     ) -> None:
         self._cache = cache
         self._settings = settings or SpreadingSettings()

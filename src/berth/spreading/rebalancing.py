@@ -37,8 +37,8 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
-from berth.machines.mirror import Mirror
-from berth.machines.moves import WantedMove
+from berth.machines.contract import WantedMove
+from berth.machines.mirror import Mirror, pod_key
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
 from berth.spreading.landings import LandingMemory, Landings
 from berth.spreading.settings import SpreadingSettings
@@ -87,7 +87,7 @@ TellTurn = Callable[[SpreadReplicaSet, Standing, float], None]
 
 
 class Rebalancer:
-    """Who should move; see `berth.machines.moves.MoveSource`.
+    """Who should move; see `berth.machines.contract.MoveSource`.
 
     Attributes:
         revision: Grows when other moves are wanted.
@@ -106,7 +106,7 @@ class Rebalancer:
         self._groups = groups
         self._settings = settings
         self._under_way: dict[Key, _UnderWay] = {}
-        self._landings = Landings(lambda pod: self._mirror.bound.get(_key(pod)))
+        self._landings = Landings(mirror.pod)
         self._changed_nodes: dict[str, float] = {}
         self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
@@ -131,7 +131,7 @@ class Rebalancer:
     def confirms(self, pod: str) -> bool:
         move = self._judged(pod)
         group = self._group_of(pod)
-        bound = self._mirror.bound.get(_key(pod))
+        bound = self._mirror.pod(pod)
         if move is None or group is None or bound is None:
             return False
         known = frozenset(each.metadata.uid or "" for each in self._pods(group))
@@ -166,7 +166,7 @@ class Rebalancer:
         return sent is not None and sent.move.pod != pod
 
     def _group_of(self, pod: str) -> SpreadReplicaSet | None:
-        return self._groups.of(_key(pod))
+        return self._groups.of(pod_key(pod))
 
     # --- looking at a group -------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class Rebalancer:
         return max(self._leaving[pod].at for pod in going) + PATIENCE
 
     def _goes(self, pod: str, sent: _UnderWay) -> bool:
-        bound = self._mirror.bound.get(_key(pod))
+        bound = self._mirror.pod(pod)
         return bound is not None and bound.metadata.uid == sent.uid and is_terminating(bound)
 
     def whole_plan(self) -> list[Move]:
@@ -395,7 +395,7 @@ class Rebalancer:
         trusted = self._changed_nodes.get(move.landing or "", -math.inf) + self._settings.rebalance_delay
         if trusted > self._now:
             return NEW_NODE, trusted
-        bound = self._mirror.bound.get(_key(move.pod))
+        bound = self._mirror.pod(move.pod)
         if bound is not None and self._is_protected(bound.metadata.namespace, bound.metadata.labels or {}):
             return BUDGET, None
         return "", None
@@ -413,7 +413,7 @@ class Rebalancer:
     def _is_there(self, key: Key) -> bool:
         """Whether the pod that was to go is there and stays."""
         sent = self._under_way[key]
-        pod = self._mirror.bound.get(_key(sent.move.pod))
+        pod = self._mirror.pod(sent.move.pod)
         return pod is not None and pod.metadata.uid == sent.uid and not is_terminating(pod)
 
     def _settle(self, group: SpreadReplicaSet, how: Rebalance) -> None:
@@ -449,11 +449,6 @@ class Rebalancer:
         return self._landings.of(
             (workload.metadata.uid if workload is not None else "") or group.uid, self._now
         )
-
-
-def _key(pod: str) -> Key:
-    namespace, _, name = pod.partition("/")
-    return (namespace, name)
 
 
 def _age(pod: LivePod) -> tuple[str, str]:
