@@ -17,16 +17,14 @@ from itertools import count
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.state.pod_class import PodClass
-from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
-from berth.kube.pods import is_finished, is_terminating
-from berth.kube.times import stamp
-from berth.kube.well_known import STRATEGIC_PATCH
+from berth.kube.pods import condition, is_finished, is_terminating
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
 from berth.scheduler.placing import Nominations
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
+from berth.scheduler.reports import pod_status_patch, timed_condition
 
 FIRST_OF_GROUP = "berth.dev/FirstOfGroup"
 # A pod is bound within the first time from when it was to be announced, and awaited for the second one from
@@ -145,23 +143,8 @@ class Founding:
     def _announce(self, record: QueuedPod, pod_class: PodClass, now: float) -> Patch:
         token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
         self._asked[record.key] = _Asked(token, pod_class, now)
-        condition = {
-            "type": FIRST_OF_GROUP,
-            "status": "True",
-            "reason": "FirstOfGroup",
-            "message": token,
-            "lastProbeTime": None,
-            "lastTransitionTime": stamp(now),
-        }
-        return Patch(
-            resource=PODS,
-            key=record.key,
-            body={"metadata": {"uid": record.pod.metadata.uid}, "status": {"conditions": [condition]}},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            purpose=SchedulerPurpose.ANNOUNCEMENT,
-            attempt=record.attempt,
-        )
+        change = {"conditions": [timed_condition(FIRST_OF_GROUP, "True", "FirstOfGroup", token, now)]}
+        return pod_status_patch(record.pod, change, record.key, SchedulerPurpose.ANNOUNCEMENT, record.attempt)
 
     def done(self, action: Action, outcome: Outcome) -> str | None:
         """Learn what became of an announcement; whether it holds is seen in the watch.
@@ -205,7 +188,5 @@ class Founding:
 
 
 def _token(pod: Pod) -> str | None:
-    for condition in (pod.status.conditions if pod.status else None) or ():
-        if condition.type == FIRST_OF_GROUP and condition.status == "True":
-            return condition.message or ""
-    return None
+    announced = condition(pod.status.conditions if pod.status else None, FIRST_OF_GROUP)
+    return (announced.message or "") if announced is not None and announced.status == "True" else None

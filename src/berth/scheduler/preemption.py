@@ -18,13 +18,14 @@ from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod, PodDisruptionBudget
-from berth.kube.pods import is_terminating
+from berth.kube.pods import condition, is_terminating
 from berth.kube.selectors import parse_label_selector
-from berth.kube.times import seconds_of, stamp
-from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.kube.times import seconds_of
+from berth.kube.well_known import DELETED
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
 from berth.machines.mirror import pod_key
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
+from berth.scheduler.reports import pod_status_patch, timed_condition
 from berth.scheduler.state import SchedulerState
 
 REASON = "PreemptionByScheduler"
@@ -161,31 +162,15 @@ def _start_time(pod: Pod) -> str | None:
 
 
 def _was_preempted(pod: Pod) -> bool:
-    conditions = (pod.status.conditions if pod.status else None) or ()
-    return any(c.type == "DisruptionTarget" and c.reason == REASON for c in conditions)
+    told = condition(pod.status.conditions if pod.status else None, "DisruptionTarget")
+    return told is not None and told.reason == REASON
 
 
 def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": REASON,
-        "message": f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-        "lastProbeTime": None,
-        "lastTransitionTime": stamp(now),
-    }
-    metadata = victim.metadata
-    return Patch(
-        resource=PODS,
-        key=preemptor.key,
-        at=(metadata.namespace or "", metadata.name or ""),
-        body={"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}},
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        purpose=SchedulerPurpose.PREEMPTION,
-        attempt=preemptor.number,
-    )
+    message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+    change = {"conditions": [timed_condition("DisruptionTarget", "True", REASON, message, now)]}
+    return pod_status_patch(victim, change, preemptor.key, SchedulerPurpose.PREEMPTION, preemptor.number)
 
 
 def _removal(announced: Patch, preemptor: QueuedPod) -> Delete:

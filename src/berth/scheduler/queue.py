@@ -41,18 +41,10 @@ class SchedulingPhase(StrEnum):
     BOUND = "bound"  # the binding was made; waiting to see it
 
 
-PENDING = frozenset(
-    {
-        SchedulingPhase.ACTIVE,
-        SchedulingPhase.BACKOFF,
-        SchedulingPhase.UNSCHEDULABLE,
-        SchedulingPhase.GATED,
-        SchedulingPhase.SCHEDULING,
-    }
-)
 ASSUMED = frozenset(
     {SchedulingPhase.VOLUMES, SchedulingPhase.BINDING, SchedulingPhase.UNSURE, SchedulingPhase.BOUND}
 )
+PENDING = frozenset(SchedulingPhase) - ASSUMED
 
 
 class SchedulerPurpose(Purpose):

@@ -22,7 +22,7 @@ from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.placing import Nominations
 from berth.scheduler.preparing import Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
-from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed
+from berth.scheduler.reports import FailedAttempt, PodStatements, Reports, TellFailed
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
 IN_FLIGHT = 48
@@ -83,7 +83,7 @@ class SchedulerState:
         self.volumes = VolumeWork(self.mirror)
         self.reservations = Reservations(self.mirror)
         self.reports = Reports(settings.component, tell)
-        self.statements = Statements(self.queue)
+        self.statements = PodStatements(self.queue)
         self.story = Story()
         self.ready: list[Action] = []
         self.retries: list[tuple[float, Action]] = []
