@@ -218,7 +218,7 @@ class Evictor:
     def take_up(self, record: PodRecord, pod: LivePod, now: float, *, is_going: bool) -> None:
         """A process before us may have marked a pod, or evicted another one of its owner."""
         if record.violations:
-            self._gates.resume(pod, now)
+            self._gates.departures.resume(pod, now)
             if is_marked(pod):
                 self._recheck(record, now)
         elif not is_going and is_marked(pod):

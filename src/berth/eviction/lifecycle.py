@@ -206,7 +206,7 @@ class EvictionLifecycle:
         """The server said no, or nothing: try again later, later each time."""
         attempt = _attempt_of(record)
         if record.phase is EVICTING and outcome.code in _UNSURE:
-            self._gates.perhaps_evicted(attempt.pod, outcome.at)
+            self._gates.departures.evicted(attempt.pod, outcome.at)
         else:
             self._turn_back(record)
         attempt.failures += 1
@@ -245,7 +245,7 @@ class EvictionLifecycle:
         pod = self._state.pod(record.name)
         if pod is None or not self._state.is_current(record) or before is EVICTED:
             return
-        self._gates.cancel(pod)  # that nobody answered does not matter any more: it is there
+        self._gates.departures.cancel(pod)  # that nobody answered does not matter any more: it is there
         if attempt.marked_version or is_marked(pod):
             self.clear_condition(record, pod, now)
 

@@ -99,7 +99,9 @@ class AffinityEviction:
         self._detector.handle(event)
         if event.resource == PODS:
             name = f"{event.key[0]}/{event.key[1]}"
-            self._look |= self._gates.concerns(event.object) or self._evictor.awaits(name)
+            self._look |= self._gates.departures.concerns(
+                event.object, halts=bool(self.halts.halts)
+            ) or self._evictor.awaits(name)
         elif event.resource == NODES:
             self._domains.handle(event)
             self.plan.node_changed(event.old, event.object)
@@ -153,7 +155,7 @@ class AffinityEviction:
                 self._evictor.take_up(record, pod, now, is_going=name in going)
 
     def _plan(self, now: float) -> None:
-        self._gates.moves.forget_settled(now)
+        self._gates.departures.forget_settled(now)
         halted, resumed = self.plan.make(now)
         home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
@@ -208,7 +210,7 @@ class AffinityEviction:
         known = (*self.state.records.values(), *self.state.ended.values())
         begun = {record.uid for record in known if record.phase in BEGUN}
         expect(
-            self._gates.begun() <= begun,
+            self._gates.departures.begun() <= begun,
             "owners and domains wait for pods that are on their way, and for no others",
         )
 
