@@ -8,7 +8,7 @@ from berth.engine.placement.plan import plan_for
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
-from berth.scheduler.placing import Choice
+from berth.scheduler.preparing import Choice
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 

@@ -22,7 +22,7 @@ from berth.kube.pods import condition, is_finished, is_terminating
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.scheduler.placing import Nominations
+from berth.scheduler.preparing import Nominations
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
 from berth.scheduler.reports import pod_status_patch, timed_condition
 

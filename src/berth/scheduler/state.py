@@ -19,8 +19,7 @@ from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding
 from berth.scheduler.groups import GroupConditions, Groups
 from berth.scheduler.metrics import SchedulerMetrics
-from berth.scheduler.placing import Nominations
-from berth.scheduler.preparing import Reservations, VolumeWork
+from berth.scheduler.preparing import Nominations, Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 from berth.scheduler.reports import FailedAttempt, PodStatements, Reports, TellFailed
 
