@@ -26,6 +26,8 @@ holds its place in the rates and in the pace of its owner; who does not go gives
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from berth.eviction.eviction_requests import request_of
 from berth.eviction.records import (
     ANSWERED,
@@ -203,7 +205,15 @@ class EvictionLifecycle:
         self._to(record, WAITING, REQUESTED)
 
     def refused(self, record: PodRecord, outcome: Outcome) -> None:
-        """The server said no, or nothing: try again later, later each time."""
+        """The server said no, or nothing."""
+        self._try_later(record, outcome, REQUESTED)
+
+    def in_vain(self, record: PodRecord, why: str, at: float) -> None:
+        """Nothing came of the request."""
+        self._try_later(record, Outcome(at=at, code=409, message=why), {ASKED})
+
+    def _try_later(self, record: PodRecord, outcome: Outcome, allowed: AbstractSet[EvictionPhase]) -> None:
+        """Try again later, later each time."""
         attempt = _attempt_of(record)
         if record.phase is EVICTING and outcome.code in _UNSURE:
             self._gates.departures.evicted(attempt.pod, outcome.at)
@@ -213,18 +223,8 @@ class EvictionLifecycle:
         asked = min(outcome.retry_after or 0.0, _REFUSALS.longest)
         attempt.not_before = outcome.at + max(_REFUSALS.after(attempt.failures), asked)
         attempt.refused, attempt.obstacle = True, REFUSED
-        self._to(record, WAITING, REQUESTED)
+        self._to(record, WAITING, allowed)
         self._reports.refused(attempt, outcome)
-
-    def in_vain(self, record: PodRecord, why: str, at: float) -> None:
-        """Nothing came of the request: try again later, later each time."""
-        self._turn_back(record)
-        attempt = _attempt_of(record)
-        attempt.failures += 1
-        attempt.not_before = at + _REFUSALS.after(attempt.failures)
-        attempt.refused, attempt.obstacle = True, REFUSED
-        self._to(record, WAITING, {ASKED})
-        self._reports.refused(attempt, Outcome(at=at, code=409, message=why))
 
     def hold(self, record: PodRecord) -> None:
         """The pod's domain was halted on its way."""
@@ -255,9 +255,7 @@ class EvictionLifecycle:
 
     # --- parts of them ------------------------------------------------------------------------------
 
-    def _to(
-        self, record: PodRecord, phase: EvictionPhase, allowed: frozenset[EvictionPhase] | set[EvictionPhase]
-    ) -> None:
+    def _to(self, record: PodRecord, phase: EvictionPhase, allowed: AbstractSet[EvictionPhase]) -> None:
         if record.phase not in allowed:
             raise ValueError(f"{record.name} is {record.phase.value} and cannot be {phase.value} next")
         record.phase = phase

@@ -66,25 +66,17 @@ class AffinityEviction:
         self._look = False  # something happened that may let a pod go on
         self._draining = False
         self._told: set[int] = set()  # in a dry run, the records of the pods that would go
-        self.metrics.registry.register(
-            EvictionStateCollector(
-                lambda: self.state.violations.counts,
-                lambda: self.halts.halts,
-                self._evictor.obstacles,
-                lambda: sum(bool(record.invalid) for record in self.state.records.values()),
-                self._controllers,
-            )
-        )
+        gates = settings.options.gates
+        running = {
+            CONTROLLERS[NODE_KIND]: gates.node_affinity_eviction,
+            CONTROLLERS[POD_KIND]: gates.pod_affinity_eviction,
+        }
+        collector = EvictionStateCollector(self.state, self.halts, self._evictor.obstacles, running)
+        self.metrics.registry.register(collector)
 
     def follow(self, moves: MoveSource) -> None:
         """From now on pods also go that somebody wants to move, as safely as those that have to."""
         self.state.moves = moves
-
-    def _controllers(self) -> dict[str, int]:
-        """Which of the two controllers run."""
-        gates = self._settings.options.gates
-        switched = {NODE_KIND: gates.node_affinity_eviction, POD_KIND: gates.pod_affinity_eviction}
-        return {CONTROLLERS[kind]: int(is_on) for kind, is_on in switched.items()}
 
     # --- keeping up ---------------------------------------------------------------------------------
 

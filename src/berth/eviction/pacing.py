@@ -76,12 +76,8 @@ class OwnedPods:
         resource = _COUNTED.get(owner.kind or "")
         if resource is None:
             return None
-        key = (namespace, owner.name or "")
         found: LiveWorkload | ReplicationController | None
-        if resource == REPLICATION_CONTROLLERS:
-            found = self._cache.get(resource, key, ReplicationController)
-        else:
-            found = self._cache.get(resource, key, LiveWorkload)
+        found = self._cache.look(resource, (namespace, owner.name or ""))
         if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
             return 0
         return 1 if found.spec.replicas is None else found.spec.replicas

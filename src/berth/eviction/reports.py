@@ -161,9 +161,7 @@ class EvictionReports:
         self, planned: PlannedEviction, replacement: str | None, halt: Halt | None, now: float
     ) -> None:
         """In a dry run."""
-        details: dict[str, object] = _details_of(planned.violations[0]) if planned.violations else {}
-        if planned.move is not None:
-            details = {"node": planned.node, "cause": planned.move.reason}
+        details = _cause_of(planned)
         details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
         if halt is not None:
             details["oneByOne" if planned.movable else "halted"] = name_of(halt.domain)
@@ -171,10 +169,7 @@ class EvictionReports:
         self._tell(now, WOULD_EVICT, planned.pod, **details)
 
     def _tell_eviction(self, what: str, planned: PlannedEviction, at: float, **details: object) -> None:
-        violations = planned.violations
-        broken = _details_of(violations[0]) if violations else {}
-        if planned.move is not None:
-            broken = {"node": planned.node, "cause": planned.move.reason}
+        violations, broken = planned.violations, _cause_of(planned)
         if violations and violations[0].pod != planned.pod:
             broken["of"] = violations[0].pod
         self._tell(at, what, planned.pod, **broken, **details)
@@ -213,6 +208,13 @@ class EvictionReports:
             message = f"Affinity evictions go on in {name_of(domain)}"
             self.recorder.record(now, NAMESPACES, home, NORMAL, "EvictionsResumed", message)
         self._tell(now, RESUMED, name_of(domain))
+
+
+def _cause_of(planned: PlannedEviction) -> dict[str, object]:
+    """What a pod goes for as a log has it: the move, or the first of the rules that it breaks."""
+    if planned.move is not None:
+        return {"node": planned.node, "cause": planned.move.reason}
+    return _details_of(planned.violations[0]) if planned.violations else {}
 
 
 def _details_of(violation: RuleViolation) -> dict[str, object]:

@@ -158,6 +158,15 @@ class Outcome(msgspec.Struct, frozen=True):
     def missing(self) -> bool:
         return self.code == 404
 
+    @property
+    def busy(self) -> bool:
+        """Whether the server is away or has too much to do: it may do it all the same, or if asked again."""
+        return self.code in (0, 429) or self.code >= 500
+
+    def again(self, pause: float) -> float:
+        """When to ask again: after a pause, or after what the server asks for if that is longer."""
+        return self.at + max(pause, self.retry_after or 0.0)
+
     def decode(self, view: type[_T]) -> _T:
         return msgspec.json.decode(self.body, type=view)
 

@@ -69,7 +69,6 @@ class Recorder:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by uid
         self._told: OrderedDict[_What, _Told] = OrderedDict()
         self._names: dict[Key, _What] = {}  # of the events on their way
-        self._source = {"component": component}
         self._number = 0
         self._stamp = (-1, "")
 
@@ -104,9 +103,21 @@ class Recorder:
             return
         if len(self._pending) >= _UNSENT or not self._allows(uid, now):
             return
-        body = self._body(now, resource, item.metadata, kind, reason, message)
-        if component:
-            body |= {"source": {"component": component}, "reportingComponent": component}
+        at, speaker = self._time(now), component or self.component
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": item.metadata.namespace or "default"},
+            "involvedObject": _reference(resource, item.metadata),
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": speaker},
+            "reportingComponent": speaker,
+            "reportingInstance": self.component,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+        }
         told = self._told[what] = _Told(body, now)
         self._told.move_to_end(what)
         self._create(what, told)
@@ -160,7 +171,7 @@ class Recorder:
         elif outcome.exists:
             told.tries += 1
             self._create(what, told)
-        elif outcome.code in (0, 429) or outcome.code >= 500:
+        elif outcome.busy:
             self._retry(what, told, action, outcome)
         else:
             # The namespace is going, or we may not: saying it again would not help.
@@ -211,7 +222,7 @@ class Recorder:
         if len(self._later) >= _UNSENT:
             del self._told[what]
             return
-        when = outcome.at + max(_BACKOFF.after(told.tries), outcome.retry_after or 0.0)
+        when = outcome.again(_BACKOFF.after(told.tries))
         told.queued = action
         if isinstance(action, Patch):
             action.body.update(self._counts(told))  # type: ignore[union-attr]
@@ -227,31 +238,6 @@ class Recorder:
 
     def _counts(self, told: _Told) -> RawObject:
         return {"count": told.count, "lastTimestamp": told.body["lastTimestamp"]}
-
-    def _body(
-        self,
-        now: float,
-        resource: Resource,
-        metadata: Any,  # noqa: ANN401 - an ObjectMeta view
-        kind: str,
-        reason: str,
-        message: str,
-    ) -> RawObject:
-        at = self._time(now)
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"namespace": metadata.namespace or "default"},
-            "involvedObject": _reference(resource, metadata),
-            "reason": reason,
-            "message": message,
-            "type": kind,
-            "source": self._source,
-            "reportingComponent": self.component,
-            "reportingInstance": self.component,
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-        }
 
     def _time(self, now: float) -> str:
         if self._stamp[0] != int(now):

@@ -160,7 +160,7 @@ class BindingCycle:
     def _returned(self, action: Action, outcome: Outcome) -> None:
         more = self._state.reservations.returned(action, outcome)
         if more is None:
-            self._state.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
+            self._state.retries.append((outcome.again(1.0), action))
         else:
             self._state.ready += more
 

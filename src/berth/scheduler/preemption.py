@@ -123,7 +123,7 @@ class Preemptor:
                 state.ready.append(_removal(action, preemptor))
         elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
             state.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
-            state.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
+            state.retries.append((outcome.again(1.0), action))
 
     # --- what is known ------------------------------------------------------------------------------
 

@@ -141,45 +141,36 @@ class VolumeWork:
             return None
         self._mirror.promise_volumes(name, decisions, choice.node)
         self.pods[record.key] = _Work(choice.pod_class, name, choice.node, tuple(decisions.provision))
-        actions: list[Action] = [
-            Patch(
-                resource=CLAIMS,
-                key=record.key,
-                at=(namespace, claim),
-                body={
-                    "metadata": {
-                        **self._guard(CLAIMS, (namespace, claim)),
-                        "annotations": {SELECTED_NODE: choice.node},
-                    }
-                },
-                purpose=SchedulerPurpose.VOLUMES,
-                attempt=record.attempt,
-            )
-            for namespace, claim in decisions.provision
+        provisioned = [
+            self._annotated(record, CLAIMS, claim, {SELECTED_NODE: choice.node})
+            for claim in decisions.provision
         ]
-        actions += [
-            Patch(
-                resource=VOLUMES,
-                key=record.key,
-                at=("", volume),
-                body={
-                    "metadata": {
-                        **self._guard(VOLUMES, ("", volume)),
-                        "annotations": {BOUND_BY_CONTROLLER: "yes"},
-                    },
-                    "spec": {"claimRef": self._reference(namespace, claim)},
-                },
-                purpose=SchedulerPurpose.VOLUMES,
-                attempt=record.attempt,
+        bound = [
+            self._annotated(
+                record,
+                VOLUMES,
+                ("", volume),
+                {BOUND_BY_CONTROLLER: "yes"},
+                spec={"claimRef": self._reference(namespace, claim)},
             )
             for volume, namespace, claim in decisions.bind
         ]
-        return actions
+        return [*provisioned, *bound]
 
-    def _guard(self, resource: Resource, key: Key) -> dict[str, str | None]:
+    def _annotated(
+        self, record: QueuedPod, resource: Resource, at: Key, annotations: RawObject, **more: RawObject
+    ) -> Patch:
         """Only as it was when it was chosen: it may be somebody else's by now."""
-        seen = self._mirror.storage.get((resource, key))
-        return {"uid": seen.uid, "resourceVersion": seen.resource_version} if seen else {}
+        seen = self._mirror.storage.get((resource, at))
+        guard = {"uid": seen.uid, "resourceVersion": seen.resource_version} if seen else {}
+        return Patch(
+            resource=resource,
+            key=record.key,
+            at=at,
+            body={"metadata": {**guard, "annotations": annotations}, **more},
+            purpose=SchedulerPurpose.VOLUMES,
+            attempt=record.attempt,
+        )
 
     def _reference(self, namespace: str, claim: str) -> dict[str, str | None]:
         found = self._mirror.cluster.volumes.claim(namespace, claim)
@@ -349,13 +340,13 @@ class Reservations:
 
     def _give_back_late(self, action: Action, outcome: Outcome, uid: str) -> list[Action]:
         """The attempt was over before the answer came."""
-        if isinstance(action, Patch) and (outcome.ok or _is_open(outcome)):
+        if isinstance(action, Patch) and (outcome.ok or outcome.busy):
             return [_returning(action, uid)]
         return self._one_less(action.key, uid)
 
     def returned(self, action: Action, outcome: Outcome) -> list[Action] | None:
         """Take the answer to a reservation given back; what can be asked now, None to repeat the request."""
-        return None if _is_open(outcome) else self._one_less(action.key, _uid(action))
+        return None if outcome.busy else self._one_less(action.key, _uid(action))
 
     def _one_less(self, key: Key, uid: str) -> list[Action]:
         self._returns[uid] -= 1
@@ -384,11 +375,6 @@ class Reservations:
         self._owed.update({(key, work.attempt, claim): uid for claim in work.open})
         answered = [claim for name, claim in work.chosen.items() if name not in work.open]
         return [_returning(_patch(claim, key, {}, work.attempt), uid) for claim in answered]
-
-
-def _is_open(outcome: Outcome) -> bool:
-    """Whether the request may be carried out all the same, or be made again."""
-    return outcome.code in (0, 429) or outcome.code >= 500
 
 
 def _returning(reservation: Patch, uid: str) -> Patch:

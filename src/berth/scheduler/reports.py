@@ -135,7 +135,7 @@ class Statements(Generic[_K]):
         if settled:
             return self._open.pop(key)
         statement.tries += 1
-        statement.due = outcome.at + max(_PAUSES.after(statement.tries), outcome.retry_after or 0.0)
+        statement.due = outcome.again(_PAUSES.after(statement.tries))
         statement.under_way = False
         return None
 
