@@ -166,7 +166,7 @@ class EvictionPlan:
 
     def replacement_nodes(self, targets: Sequence[PodToEvict]) -> dict[str, str | None]:
         """Where the replacements of some pods would go, were all of them evicted; None for nowhere."""
-        return replacement_nodes(self._state.mirror.cluster, targets) if targets else {}
+        return replacement_nodes(self._state.mirror.cluster, targets)
 
     def prune(self) -> list[PlannedEviction]:
         """Leave out those who are no longer there; the rest, in order."""

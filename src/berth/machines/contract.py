@@ -1,4 +1,4 @@
-"""What synchronous state machines and the shells that run them say to each other.
+"""What synchronous state machines say to the shells that run them, and to each other.
 
 A machine takes events and gives back actions; it never awaits, reads a clock or touches the network.
 A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it asks for.

@@ -283,8 +283,8 @@ class StoryEntry:
 class Story:
     """Kept for a while: asked by tests, by explanations and in bug reports."""
 
-    def __init__(self, length: int = _LENGTH) -> None:
-        self._entries: deque[StoryEntry] = deque(maxlen=length)
+    def __init__(self) -> None:
+        self._entries: deque[StoryEntry] = deque(maxlen=_LENGTH)
 
     def tell(self, at: float, key: Hashable, what: str, why: str = "") -> None:
         self._entries.append(StoryEntry(at, key, what, why))

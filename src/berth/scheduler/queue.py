@@ -231,7 +231,7 @@ class SchedulingQueue:
         self._retime(record)
 
     def bind(self, record: QueuedPod) -> None:
-        """The binding is sent, for the first time or once more."""
+        """The binding is sent, after volumes and claims or once more."""
         record.again = record.deadline = None
         self._become(record, SchedulingPhase.BINDING)
         self._retime(record)
