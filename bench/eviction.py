@@ -25,7 +25,7 @@ from bench.server import Endpoint
 from bench.session import Session, open_session
 from bench.workloads import HOSTNAME, ZONE, make_node, pod_manifest
 from berth.eviction import AffinityEviction, EvictionDecision, EvictionSettings
-from berth.eviction.decisions import BROKEN, WOULD_EVICT
+from berth.eviction.reports import BROKEN, WOULD_EVICT
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.api_resources import NODES, PODS, Resource
 from berth.kube.objects import LivePod, Node

@@ -19,8 +19,7 @@ from berth.eviction import (
     EvictionRate,
     EvictionSettings,
 )
-from berth.eviction.decisions import BROKEN, EVICTED, EVICTING, HALTED, REFUSED
-from berth.eviction.reports import EVENTS, FAILURES
+from berth.eviction.reports import BROKEN, EVENTS, EVICTED, EVICTING, FAILURES, HALTED, REFUSED
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import load, problems
 from berth.live.component.lifecycle import ComponentSettings

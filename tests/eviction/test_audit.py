@@ -13,7 +13,7 @@ from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, HaltPoli
 from berth.engine.offline.audit import Audit, audit
 from berth.engine.offline.snapshot import Snapshot
 from berth.eviction import EvictionSettings
-from berth.eviction.decisions import INVALID, WOULD_EVICT
+from berth.eviction.reports import INVALID, WOULD_EVICT
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import KubeObject, Namespace, Node, Pod
 from tests.support.builders import ZONE

@@ -9,7 +9,7 @@ import pytest
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction import EvictionSettings
-from berth.eviction.decisions import HEALED, INVALID, WOULD_EVICT
+from berth.eviction.reports import HEALED, INVALID, WOULD_EVICT
 from berth.kube.api_resources import BUDGETS, NODES, PODS
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
 from tests.support.scripts.eviction import (

@@ -6,7 +6,7 @@ import json
 
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
-from berth.eviction.decisions import BROKEN, EVICTED
+from berth.eviction.reports import BROKEN, EVICTED
 from berth.kube.api_resources import PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Evict, Get, Patch

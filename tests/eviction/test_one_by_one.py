@@ -6,8 +6,8 @@ import pytest
 
 from berth.engine.execution.eviction_ceiling import CLUSTER, HaltPolicy
 from berth.eviction import EvictionRate, EvictionSettings
-from berth.eviction.decisions import HALTED, ONE_BY_ONE, RESUMED
 from berth.eviction.pacing import OwnerReturns
+from berth.eviction.reports import HALTED, ONE_BY_ONE, RESUMED
 from berth.kube.api_resources import NODES, PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
 from tests.support.scripts.eviction import EvictionScript, interfere_once, needs_label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.eviction import EvictionRate, EvictionSettings
-from berth.eviction.decisions import BACKED_OFF
+from berth.eviction.reports import BACKED_OFF
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
 from tests.support.scripts.eviction import EvictionScript, needs_label

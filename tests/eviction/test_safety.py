@@ -6,7 +6,7 @@ import pytest
 
 from berth.engine.execution.eviction_ceiling import CLUSTER
 from berth.eviction import EvictionRate, EvictionSettings
-from berth.eviction.decisions import HALTED, RESUMED
+from berth.eviction.reports import HALTED, RESUMED
 from berth.kube.api_resources import NAMESPACES
 from berth.machines.contract import Get
 from tests.support.scripts.eviction import ZONE, EvictionScript, interfere_once, needs_label

@@ -25,6 +25,7 @@ from berth.kube.quota.exclusive import (
 )
 from berth.kube.quota.usage import PODS as POD_QUOTA
 from berth.kube.quota.usage import held_until, is_over
+from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Patch
 from berth.machines.controller import Controller
@@ -52,7 +53,7 @@ class ExclusiveCharges(Controller):
         if event.resource == RESOURCE_QUOTAS:
             known = self._quotas.setdefault(namespace, set())
             known.discard(event.key)
-            if event.change != "DELETED" and any(
+            if event.change != DELETED and any(
                 name in (event.object.spec.hard or ()) for name in EXCLUSIVE_NAMES
             ):
                 known.add(event.key)
@@ -61,7 +62,7 @@ class ExclusiveCharges(Controller):
                 del self._quotas[namespace]
         elif event.resource in (NODES, NAMESPACES):
             look = _size if event.resource == NODES else _labels
-            if event.old is None or event.change == "DELETED" or look(event.old) != look(event.object):
+            if event.old is None or event.change == DELETED or look(event.old) != look(event.object):
                 for key in sorted(key for keys in self._quotas.values() for key in keys):
                     self.queue.add(key)
         elif namespace in self._quotas and any(

@@ -18,7 +18,7 @@ from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENT
 from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.controller import describe
 from berth.machines.queue import Queue
-from berth.machines.story import Story
+from berth.machines.recorder import Story
 
 
 @dataclass(frozen=True, slots=True)

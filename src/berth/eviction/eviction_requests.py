@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from berth.eviction.records import EvictionPurpose
 from berth.kube.api_resources import EVICTION_REQUESTS
-from berth.kube.objects import EvictionRequest, Key, Pod, RawObject
+from berth.kube.objects import EvictionRequest, Pod, RawObject, key_of
 from berth.kube.well_known import DELETED, FAILED, TRUE
-from berth.machines.contract import Delete, Event, Purpose
+from berth.machines.contract import Action, Delete, Event
 
 REQUESTER = "berth.dev/controllers"
 _EVICTED = "TargetEvicted"
@@ -76,13 +77,13 @@ class EvictionRequests:
     # --- cleaning up --------------------------------------------------------------------------------
 
     def withdraw(
-        self, is_wanted: Callable[[str, str], bool], purpose: Purpose, now: float
-    ) -> tuple[list[Delete], float | None]:
+        self, is_wanted: Callable[[str, str], bool], now: float
+    ) -> tuple[list[Action], float | None]:
         """Deletions of the requests that are settled or not wanted, and when to look again.
 
         `is_wanted` is asked with the name of a pod, ``namespace/name``, and its UID.
         """
-        deletions: list[Delete] = []
+        deletions: list[Action] = []
         for uid, request in self._seen.items():
             pod = request.spec.target.pod if request.spec.target else None
             name = f"{request.metadata.namespace}/{pod.name if pod else ''}"
@@ -91,7 +92,7 @@ class EvictionRequests:
                 continue
             if self._asked.get(uid, 0.0) <= now:
                 self._asked[uid] = now + _AGAIN
-                deletions.append(_deletion(request, purpose))
+                deletions.append(_deletion(request))
         return deletions, min((when for when in self._asked.values() if when > now), default=None)
 
     def _is_settled(self, uid: str) -> bool:
@@ -113,13 +114,11 @@ def request_of(pod: Pod) -> RawObject:
     }
 
 
-def _deletion(request: EvictionRequest, purpose: Purpose) -> Delete:
-    metadata = request.metadata
-    key: Key = (metadata.namespace or "", metadata.name or "")
+def _deletion(request: EvictionRequest) -> Delete:
     return Delete(
         resource=EVICTION_REQUESTS,
-        key=key,
-        uid=metadata.uid,
-        purpose=purpose,
+        key=key_of(request.metadata),
+        uid=request.metadata.uid,
+        purpose=EvictionPurpose.WITHDRAW,
         why="the pod is gone, or need not go",
     )

@@ -116,9 +116,9 @@ class Evictor:
 
     def _withdraw(self, now: float) -> list[Action]:
         """Take back the requests for pods that need not go any more, or are gone."""
-        deletions, when = self.requests.withdraw(self._has_to_go, EvictionPurpose.WITHDRAW, now)
+        deletions, when = self.requests.withdraw(self._has_to_go, now)
         self._wake_at(when)
-        return list(deletions)
+        return deletions
 
     def _has_to_go(self, pod: str, uid: str) -> bool:
         """Whether a pod is there and breaks a rule, or is on its way for one of another."""
@@ -218,7 +218,7 @@ class Evictor:
     def take_up(self, record: PodRecord, pod: LivePod, now: float, *, is_going: bool) -> None:
         """A process before us may have marked a pod, or evicted another one of its owner."""
         if record.violations:
-            self._gates.resume(pod, now)
+            self._gates.departures.resume(pod, now)
             if is_marked(pod):
                 self._recheck(record, now)
         elif not is_going and is_marked(pod):

@@ -26,6 +26,8 @@ holds its place in the rates and in the pace of its owner; who does not go gives
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from berth.eviction.eviction_requests import request_of
 from berth.eviction.records import (
     ANSWERED,
@@ -42,13 +44,14 @@ from berth.eviction.records import (
 )
 from berth.eviction.reports import EvictionReports
 from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
-from berth.eviction.state import EvictionState, key_of
+from berth.eviction.state import EvictionState
 from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
 from berth.kube.objects import LivePod
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
+from berth.machines.mirror import pod_key
 from berth.machines.rates import Backoff
 
 # The pod condition that says of a pod that it is about to go, and why.
@@ -126,7 +129,7 @@ class EvictionLifecycle:
         self._requests.append(
             Get(
                 resource=NODES,
-                key=key_of(record.name),
+                key=pod_key(record.name),
                 at=("", record.node),
                 purpose=EvictionPurpose.STEP,
                 attempt=record.number,
@@ -141,7 +144,7 @@ class EvictionLifecycle:
         """Ask for the eviction of the pod: in the version that was marked, or by a request."""
         attempt = _attempt_of(record)
         self._to(record, EVICTING, {CHECKED})
-        key = key_of(record.name)
+        key = pod_key(record.name)
         # Requests for members of a PodGroup are not supported.
         if self._asks and attempt.pod.spec.scheduling_group is None:
             self._requests.append(
@@ -202,28 +205,26 @@ class EvictionLifecycle:
         self._to(record, WAITING, REQUESTED)
 
     def refused(self, record: PodRecord, outcome: Outcome) -> None:
-        """The server said no, or nothing: try again later, later each time."""
+        """The server said no, or nothing."""
+        self._try_later(record, outcome, REQUESTED)
+
+    def in_vain(self, record: PodRecord, why: str, at: float) -> None:
+        """Nothing came of the request."""
+        self._try_later(record, Outcome(at=at, code=409, message=why), {ASKED})
+
+    def _try_later(self, record: PodRecord, outcome: Outcome, allowed: AbstractSet[EvictionPhase]) -> None:
+        """Try again later, later each time."""
         attempt = _attempt_of(record)
         if record.phase is EVICTING and outcome.code in _UNSURE:
-            self._gates.perhaps_evicted(attempt.pod, outcome.at)
+            self._gates.departures.evicted(attempt.pod, outcome.at)
         else:
             self._turn_back(record)
         attempt.failures += 1
         asked = min(outcome.retry_after or 0.0, _REFUSALS.longest)
         attempt.not_before = outcome.at + max(_REFUSALS.after(attempt.failures), asked)
         attempt.refused, attempt.obstacle = True, REFUSED
-        self._to(record, WAITING, REQUESTED)
+        self._to(record, WAITING, allowed)
         self._reports.refused(attempt, outcome)
-
-    def in_vain(self, record: PodRecord, why: str, at: float) -> None:
-        """Nothing came of the request: try again later, later each time."""
-        self._turn_back(record)
-        attempt = _attempt_of(record)
-        attempt.failures += 1
-        attempt.not_before = at + _REFUSALS.after(attempt.failures)
-        attempt.refused, attempt.obstacle = True, REFUSED
-        self._to(record, WAITING, {ASKED})
-        self._reports.refused(attempt, Outcome(at=at, code=409, message=why))
 
     def hold(self, record: PodRecord) -> None:
         """The pod's domain was halted on its way."""
@@ -244,7 +245,7 @@ class EvictionLifecycle:
         pod = self._state.pod(record.name)
         if pod is None or not self._state.is_current(record) or before is EVICTED:
             return
-        self._gates.cancel(pod)  # that nobody answered does not matter any more: it is there
+        self._gates.departures.cancel(pod)  # that nobody answered does not matter any more: it is there
         if attempt.marked_version or is_marked(pod):
             self.clear_condition(record, pod, now)
 
@@ -254,9 +255,7 @@ class EvictionLifecycle:
 
     # --- parts of them ------------------------------------------------------------------------------
 
-    def _to(
-        self, record: PodRecord, phase: EvictionPhase, allowed: frozenset[EvictionPhase] | set[EvictionPhase]
-    ) -> None:
+    def _to(self, record: PodRecord, phase: EvictionPhase, allowed: AbstractSet[EvictionPhase]) -> None:
         if record.phase not in allowed:
             raise ValueError(f"{record.name} is {record.phase.value} and cannot be {phase.value} next")
         record.phase = phase
@@ -283,7 +282,7 @@ class EvictionLifecycle:
             "lastProbeTime": stamp(now),
             "lastTransitionTime": changed,
         }
-        key = key_of(record.name)
+        key = pod_key(record.name)
         self._requests.append(
             Patch(
                 resource=PODS,

@@ -7,13 +7,12 @@ say which rules there are; see `berth.kube.gates`.
 from __future__ import annotations
 
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
-from berth.eviction.decisions import Tell, silent
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
 from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import DomainCounts, EvictionPlan
 from berth.eviction.records import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, expect
-from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports
+from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports, Tell
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState
@@ -21,10 +20,9 @@ from berth.kube.api_resources import BUDGETS, EVICTION_REQUESTS, NAMESPACES, NOD
 from berth.kube.objects import Namespace, Node
 from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, Outcome
+from berth.machines.contract import Action, Event, MoveSource, Outcome
 from berth.machines.mirror import Mirror
-from berth.machines.moves import MoveSource
-from berth.machines.recorder import EVENT
+from berth.machines.recorder import EVENT, silent
 
 # In a dry run no more than these are asked where their replacement would go.
 _MOST_DRY_REPLACEMENTS = 100
@@ -68,25 +66,17 @@ class AffinityEviction:
         self._look = False  # something happened that may let a pod go on
         self._draining = False
         self._told: set[int] = set()  # in a dry run, the records of the pods that would go
-        self.metrics.registry.register(
-            EvictionStateCollector(
-                lambda: self.state.violations.counts,
-                lambda: self.halts.halts,
-                self._evictor.obstacles,
-                lambda: sum(bool(record.invalid) for record in self.state.records.values()),
-                self._controllers,
-            )
-        )
+        gates = settings.options.gates
+        running = {
+            CONTROLLERS[NODE_KIND]: gates.node_affinity_eviction,
+            CONTROLLERS[POD_KIND]: gates.pod_affinity_eviction,
+        }
+        collector = EvictionStateCollector(self.state, self.halts, self._evictor.obstacles, running)
+        self.metrics.registry.register(collector)
 
     def follow(self, moves: MoveSource) -> None:
         """From now on pods also go that somebody wants to move, as safely as those that have to."""
         self.state.moves = moves
-
-    def _controllers(self) -> dict[str, int]:
-        """Which of the two controllers run."""
-        gates = self._settings.options.gates
-        switched = {NODE_KIND: gates.node_affinity_eviction, POD_KIND: gates.pod_affinity_eviction}
-        return {CONTROLLERS[kind]: int(is_on) for kind, is_on in switched.items()}
 
     # --- keeping up ---------------------------------------------------------------------------------
 
@@ -101,7 +91,9 @@ class AffinityEviction:
         self._detector.handle(event)
         if event.resource == PODS:
             name = f"{event.key[0]}/{event.key[1]}"
-            self._look |= self._gates.concerns(event.object) or self._evictor.awaits(name)
+            self._look |= self._gates.departures.concerns(
+                event.object, halts=bool(self.halts.halts)
+            ) or self._evictor.awaits(name)
         elif event.resource == NODES:
             self._domains.handle(event)
             self.plan.node_changed(event.old, event.object)
@@ -155,7 +147,7 @@ class AffinityEviction:
                 self._evictor.take_up(record, pod, now, is_going=name in going)
 
     def _plan(self, now: float) -> None:
-        self._gates.moves.forget_settled(now)
+        self._gates.departures.forget_settled(now)
         halted, resumed = self.plan.make(now)
         home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
@@ -210,7 +202,7 @@ class AffinityEviction:
         known = (*self.state.records.values(), *self.state.ended.values())
         begun = {record.uid for record in known if record.phase in BEGUN}
         expect(
-            self._gates.begun() <= begun,
+            self._gates.departures.begun() <= begun,
             "owners and domains wait for pods that are on their way, and for no others",
         )
 

@@ -9,10 +9,17 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from berth.engine.execution.eviction_ceiling import Halt
 from berth.eviction.records import NODE_KIND, POD_KIND, SPREAD_KIND
+from berth.eviction.safety import EvictionHalts
+from berth.eviction.state import EvictionState
 
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+# For each kind the names of its counters, and what pods of it are evicted for.
+_BY_KIND = (
+    (NODE_KIND, "evictions_node_affinity", "pod_failed_eviction_node_affinity", "a node rule"),
+    (POD_KIND, "evictions_pod_affinity", "pod_failed_eviction_pod_affinity", "a rule about other pods"),
+    (SPREAD_KIND, "evictions_rebalancing", "pod_failed_eviction_rebalancing", "a better place"),
+)
 # Pods that are told apart by failures; beyond that the one that failed longest ago is left out.
 MOST_PODS = 1000
 
@@ -38,28 +45,12 @@ class EvictionMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        self.evictions: Mapping[str, Counter] = {
-            NODE_KIND: self._counter("evictions_node_affinity", "Pods evicted for a node rule."),
-            POD_KIND: self._counter("evictions_pod_affinity", "Pods evicted for a rule about other pods."),
-            SPREAD_KIND: self._counter("evictions_rebalancing", "Pods evicted for a better place."),
-        }
-        self.failures: Mapping[str, Failures] = {
-            NODE_KIND: Failures(
-                "pod_failed_eviction_node_affinity",
-                "Evictions for a node rule that were refused or failed, by pod.",
-                self.registry,
-            ),
-            POD_KIND: Failures(
-                "pod_failed_eviction_pod_affinity",
-                "Evictions for a rule about other pods that were refused or failed, by pod.",
-                self.registry,
-            ),
-            SPREAD_KIND: Failures(
-                "pod_failed_eviction_rebalancing",
-                "Evictions for a better place that were refused or failed, by pod.",
-                self.registry,
-            ),
-        }
+        self.evictions: dict[str, Counter] = {}
+        self.failures: dict[str, Failures] = {}
+        for kind, evicted, failed, what in _BY_KIND:
+            self.evictions[kind] = self._counter(evicted, f"Pods evicted for {what}.")
+            text = f"Evictions for {what} that were refused or failed, by pod."
+            self.failures[kind] = Failures(failed, text, self.registry)
         self.seconds = Histogram(
             "affinity_violation_eviction_duration_seconds",
             "From the time a rule was seen broken to the eviction.",
@@ -82,29 +73,34 @@ class EvictionMetrics:
 
 
 class EvictionStateCollector(Collector):
-    """What the controller knows anyway, read when it is asked for."""
+    """What the controller knows anyway, read when it is asked for.
+
+    Args:
+        state: What is known of every pod.
+        halts: Where nobody goes for now.
+        waiting: How many wait, by what for.
+        controllers: Which controllers run.
+    """
 
     def __init__(
         self,
-        violations: Callable[[], Mapping[str, int]],
-        halts: Callable[[], Mapping[str, Halt]],
+        state: EvictionState,
+        halts: EvictionHalts,
         waiting: Callable[[], Mapping[str, int]],
-        invalid: Callable[[], int],
-        controllers: Callable[[], Mapping[str, int]],
+        controllers: Mapping[str, bool],
     ) -> None:
-        self._violations = violations
+        self._state = state
         self._halts = halts
         self._waiting = waiting
-        self._invalid = invalid
         self._controllers = controllers
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         running = "Whether a controller runs, under kube-controller-manager's name for this."
-        yield _gauge("running_managed_controllers", running, "name", self._controllers())
+        yield _gauge("running_managed_controllers", running, "name", self._controllers)
         broken = "Execution-time rules that are broken now, by kind."
-        yield _gauge("affinity_violations", broken, "kind", self._violations())
+        yield _gauge("affinity_violations", broken, "kind", self._state.violations.counts)
         halted = "Domains where too many pods would go at once, and their share; * is the cluster."
-        halts = self._halts()
+        halts = self._halts.halts
         shares = {domain: halt.share for domain, halt in halts.items()}
         yield _gauge("affinity_evictions_halted", halted, "domain", shares)
         moving = "Pods of a halted domain that have a place and go one by one."
@@ -118,7 +114,8 @@ class EvictionStateCollector(Collector):
         waiting = "Pods that have to go and wait, by what for."
         yield _gauge("affinity_evictions_waiting", waiting, "reason", self._waiting())
         invalid = "Running pods whose annotation is not valid, so that its rules are not enforced."
-        yield GaugeMetricFamily("affinity_invalid_annotations", invalid, value=self._invalid())
+        number = sum(bool(record.invalid) for record in self._state.records.values())
+        yield GaugeMetricFamily("affinity_invalid_annotations", invalid, value=number)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:

@@ -1,4 +1,4 @@
-"""One pod of an owner at a time, and no circles.
+"""One pod of an owner at a time, one of a halted domain, and no circles.
 
 The next pod of an owner goes when the replacement of the last one is Ready, however long that takes; one
 that gets no node is waited for up to a limit, because the rules of the others are broken, too.  An owner
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from berth.engine.execution.eviction_ceiling import is_replaced
+from berth.engine.execution.eviction_ceiling import CLUSTER, is_in, is_replaced
 from berth.eviction.settings import EvictionSettings
 from berth.kube.api_resources import (
     PODS,
@@ -76,112 +76,214 @@ class OwnedPods:
         resource = _COUNTED.get(owner.kind or "")
         if resource is None:
             return None
-        key = (namespace, owner.name or "")
         found: LiveWorkload | ReplicationController | None
-        if resource == REPLICATION_CONTROLLERS:
-            found = self._cache.get(resource, key, ReplicationController)
-        else:
-            found = self._cache.get(resource, key, LiveWorkload)
+        found = self._cache.look(resource, (namespace, owner.name or ""))
         if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
             return 0
         return 1 if found.spec.replicas is None else found.spec.replicas
 
 
-# --- their pace -----------------------------------------------------------------------------------
+# --- who is waited for ----------------------------------------------------------------------------
+
+_MOST_DEPARTURES = 4096
+
+
+@dataclass(slots=True)
+class _Departure:
+    """A pod that goes or has gone, and is not replaced yet.
+
+    Attributes:
+        uid: Empty if a process before us sent it away.
+        domain: Where it ran; that of the cluster if that is not known any more.
+        ready, placed: How many pods of the owner were, with this one.
+        known: The pods that the owner had; any other one came after it.
+        deadline: When to stop asking for what can no longer be known; None while the pod has not gone.
+    """
+
+    uid: str
+    domain: str
+    namespace: str
+    owner: OwnerReference
+    ready: int
+    placed: int
+    known: frozenset[str]
+    deadline: float | None = None
+
+
+class Departures:
+    """The pods that are under way: the others of an owner, and of a halted domain, wait for them.
+
+    A domain is stricter than an owner: all owners there wait for each other, and a replacement that gets no
+    node, or never becomes Ready, is waited for without a limit.  Where something went wrong with labels after
+    all, that is one pod and no more.
+    """
+
+    def __init__(self, owners: OwnedPods, settings: EvictionSettings) -> None:
+        self._owners = owners
+        self._paces_owners = settings.pace_by_owner
+        self._timeout = settings.pace_timeout or math.inf
+        self._of_owner: dict[str, _Departure] = {}  # that the owner's others wait for
+        self._of_domains: dict[
+            str, _Departure
+        ] = {}  # that the domain's others do, in the order they began in
+
+    def concerns(self, pod: LivePod, *, halts: bool) -> bool:
+        """Whether somebody may wait for pods of this one's owner, where there are halts or none."""
+        if not self._of_domains and not self._of_owner:
+            return False
+        owner = owner_id(pod)
+        if owner in self._of_owner:
+            return True
+        return halts and any(departure.owner.uid == owner for departure in self._of_domains.values())
+
+    # --- coming and going ---------------------------------------------------------------------------
+
+    def begin(self, pod: LivePod, domain: str) -> None:
+        """A pod is about to be evicted; one that nobody replaces is not waited for."""
+        owner = controller_of(pod.metadata)
+        if owner is None or not is_replaced(pod.metadata):
+            return
+        namespace, uid = pod.metadata.namespace or "", pod.metadata.uid or ""
+        ready, placed = self._owners.ready(owner), self._owners.placed(owner)
+        departure = _Departure(uid, domain, namespace, owner, ready, placed, self._known(owner))
+        self._of_domains[uid] = departure
+        if self._paces_owners:
+            self._of_owner[owner_id(pod)] = departure
+
+    def evicted(self, pod: LivePod, now: float) -> None:
+        """The pod is gone, or may be: its replacement is waited for."""
+        for departure in (self._of_domains.get(pod.metadata.uid or ""), self._paced(pod)):
+            if departure is not None:
+                departure.deadline = now + self._timeout
+        while len(self._of_domains) > _MOST_DEPARTURES:
+            del self._of_domains[next(iter(self._of_domains))]
+
+    def cancel(self, pod: LivePod) -> None:
+        """The pod was not evicted after all."""
+        self._of_domains.pop(pod.metadata.uid or "", None)
+        if self._paced(pod) is not None:
+            del self._of_owner[owner_id(pod)]
+
+    def resume(self, pod: LivePod, now: float) -> None:
+        """After a restart: an owner with too few ready pods may have lost one to us just before."""
+        owner, namespace = controller_of(pod.metadata), pod.metadata.namespace or ""
+        if owner is None or not is_replaced(pod.metadata):
+            return
+        replicas = self._owners.replicas(namespace, owner)
+        if replicas is None or self._owners.ready(owner) >= replicas:
+            return
+        known, deadline = self._known(owner), now + self._timeout
+        lost = _Departure("", CLUSTER, namespace, owner, replicas, replicas, known, deadline)
+        self._of_domains.setdefault(owner_id(pod), lost)
+        if self._paces_owners:
+            self._of_owner.setdefault(owner_id(pod), lost)
+
+    def forget_settled(self, now: float) -> None:
+        """Leave out those that no domain would have to wait for."""
+        left = self._of_domains.items()
+        self._of_domains = {key: each for key, each in left if not self._is_settled(each, now)}
+
+    def begun(self) -> set[str]:
+        """The uids of the pods that began to go and have not gone yet."""
+        departures = (*self._of_owner.values(), *self._of_domains.values())
+        return {departure.uid for departure in departures if departure.deadline is None}
+
+    def _known(self, owner: OwnerReference) -> frozenset[str]:
+        return frozenset(pod.metadata.uid or "" for pod in self._owners.pods(owner))
+
+    def _paced(self, pod: LivePod) -> _Departure | None:
+        """That of a pod, while the others of its owner wait for it."""
+        departure = self._of_owner.get(owner_id(pod))
+        return departure if departure is not None and departure.uid == pod.metadata.uid else None
+
+    # --- an owner -----------------------------------------------------------------------------------
+
+    def owner_waits(self, pod: LivePod, now: float) -> bool:
+        """Whether a pod has to wait for the replacement of another one of its owner."""
+        owner = owner_id(pod)
+        departure = self._of_owner.get(owner)
+        if departure is None or departure.uid == pod.metadata.uid:
+            return False
+        if not self._is_replaced(departure, now):
+            return True
+        del self._of_owner[owner]
+        return False
+
+    def owner_due(self, pod: LivePod, now: float) -> float | None:
+        """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
+        departure = self._of_owner.get(owner_id(pod))
+        if departure is None or departure.deadline is None or departure.deadline <= now:
+            return None
+        return departure.deadline
+
+    def _is_replaced(self, departure: _Departure, now: float) -> bool:
+        if departure.deadline is None:
+            return False
+        owner, uid = departure.owner, departure.uid
+        if departure.deadline <= now and not self._owners.is_coming(owner, but=uid):
+            return True
+        replicas = self._owners.replicas(departure.namespace, owner)
+        target = departure.ready if replicas is None else min(departure.ready, replicas)
+        return self._owners.ready(owner, but=uid) >= target
+
+    # --- a halted domain ----------------------------------------------------------------------------
+
+    def turn_is_taken(self, halted: str, pod: LivePod, now: float) -> bool:
+        """Whether a pod of a halted domain has to wait for another one that began before it."""
+        for key, departure in list(self._of_domains.items()):
+            if departure.uid == pod.metadata.uid:
+                return False
+            if not is_in(departure.domain, halted) and departure.domain != CLUSTER:
+                continue
+            if not self._is_settled(departure, now):
+                return True
+            del self._of_domains[key]
+        return False
+
+    def turn_due(self, now: float) -> float | None:
+        """When a turn may be over though nothing happens."""
+        times = [each.deadline for each in self._of_domains.values() if each.deadline is not None]
+        return min((when for when in times if now < when < math.inf), default=None)
+
+    def _is_settled(self, departure: _Departure, now: float) -> bool:
+        if departure.deadline is None:
+            return False
+        owner, uid, is_late = departure.owner, departure.uid, departure.deadline <= now
+        replicas = self._owners.replicas(departure.namespace, owner)
+        ready, placed = departure.ready, departure.placed
+        if replicas is not None:
+            ready, placed = min(ready, replicas), min(placed, replicas)
+        are_placed = self._owners.placed(owner, but=uid) >= placed
+        if are_placed and self._owners.ready(owner, but=uid) >= ready:
+            return True
+        if is_late and not uid:
+            return are_placed  # it may never have been whole
+        if is_late and any(pod.metadata.uid == uid for pod in self._owners.pods(owner)):
+            return True  # the server said that it goes, and it did not
+        if replicas is not None:
+            return False
+        return self._has_come(departure) or (is_late and not self._waits(departure))
+
+    def _has_come(self, departure: _Departure) -> bool:
+        """Whether the owner, of a kind that is not counted, has made another pod that is Ready or done."""
+        return any(
+            pod.metadata.uid not in departure.known and (is_ready(pod) or is_finished(pod))
+            for pod in self._owners.pods(departure.owner, but=departure.uid)
+        )
+
+    def _waits(self, departure: _Departure) -> bool:
+        """Whether the owner has a pod that is to become Ready: if not, perhaps it needs no more."""
+        pods = self._owners.pods(departure.owner, but=departure.uid)
+        return any(not is_ready(pod) and not is_finished(pod) for pod in pods)
+
+
+# --- who comes back -------------------------------------------------------------------------------
 
 # How long an owner is waited for that comes back.
 _RETURNS = Backoff(first=30.0, longest=3600.0)
 # An eviction is remembered for so long after the pause that followed it.
 _MEMORY = 3600.0
 _MOST_OWNERS = 4096
-
-
-@dataclass(slots=True)
-class _Step:
-    """A pod of an owner that goes or has gone, and is not replaced yet."""
-
-    uid: str
-    target: int
-    namespace: str
-    owner: OwnerReference
-    deadline: float | None = None  # None while it has not gone yet
-
-
-class OwnerPacing:
-    """Which owners wait for a replacement."""
-
-    def __init__(self, owners: OwnedPods, settings: EvictionSettings) -> None:
-        self._owners = owners
-        self._enabled = settings.pace_by_owner
-        self._timeout = settings.pace_timeout or math.inf
-        self._steps: dict[str, _Step] = {}
-
-    def concerns(self, pod: LivePod) -> bool:
-        """Whether somebody waits for pods of this one's owner."""
-        return bool(self._steps) and owner_id(pod) in self._steps
-
-    def waits(self, pod: LivePod, now: float) -> bool:
-        """Whether a pod has to wait for the replacement of another."""
-        owner = owner_id(pod)
-        step = self._steps.get(owner)
-        if step is None or step.uid == pod.metadata.uid:
-            return False
-        if not self._is_over(step, now):
-            return True
-        del self._steps[owner]
-        return False
-
-    def due(self, pod: LivePod, now: float) -> float | None:
-        """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
-        step = self._steps.get(owner_id(pod))
-        return None if step is None or step.deadline is None or step.deadline <= now else step.deadline
-
-    def begin(self, pod: LivePod) -> None:
-        """A pod is about to be evicted."""
-        owner = self._paced_owner(pod)
-        if owner is not None:
-            uid, namespace = pod.metadata.uid or "", pod.metadata.namespace or ""
-            self._steps[owner_id(pod)] = _Step(uid, self._owners.ready(owner), namespace, owner)
-
-    def evicted(self, pod: LivePod, now: float) -> None:
-        """The pod is gone, or may be: its replacement is waited for."""
-        if (step := self._step_of(pod)) is not None:
-            step.deadline = now + self._timeout
-
-    def cancel(self, pod: LivePod) -> None:
-        """The pod was not evicted after all."""
-        if self._step_of(pod) is not None:
-            del self._steps[owner_id(pod)]
-
-    def resume(self, pod: LivePod, now: float) -> None:
-        """After a restart: an owner with too few ready pods may have lost one to us just before."""
-        owner, namespace = self._paced_owner(pod), pod.metadata.namespace or ""
-        if owner is None or owner_id(pod) in self._steps:
-            return
-        replicas = self._owners.replicas(namespace, owner)
-        if replicas is not None and self._owners.ready(owner) < replicas:
-            self._steps[owner_id(pod)] = _Step("", replicas, namespace, owner, now + self._timeout)
-
-    def _paced_owner(self, pod: LivePod) -> OwnerReference | None:
-        """Who makes its replacement, if that is waited for: the pod of a node has none anywhere else."""
-        return controller_of(pod.metadata) if self._enabled and is_replaced(pod.metadata) else None
-
-    def _step_of(self, pod: LivePod) -> _Step | None:
-        step = self._steps.get(owner_id(pod))
-        return step if step is not None and step.uid == pod.metadata.uid else None
-
-    def _is_over(self, step: _Step, now: float) -> bool:
-        if step.deadline is None:
-            return False
-        if step.deadline <= now and not self._owners.is_coming(step.owner, but=step.uid):
-            return True
-        replicas = self._owners.replicas(step.namespace, step.owner)
-        target = step.target if replicas is None else min(step.target, replicas)
-        return self._owners.ready(step.owner, but=step.uid) >= target
-
-    def begun(self) -> set[str]:
-        """The uids of the pods that began to go and have not gone yet."""
-        return {step.uid for step in self._steps.values() if step.deadline is None}
 
 
 @dataclass(slots=True)

@@ -22,8 +22,7 @@ from berth.eviction.state import EvictionState
 from berth.kube.objects import Node
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED
-from berth.machines.contract import Event
-from berth.machines.moves import WantedMove
+from berth.machines.contract import Event, WantedMove
 
 # More than these are not asked where their replacement would go before it is their turn.
 MOST_REPLACEMENTS = 500
@@ -167,7 +166,7 @@ class EvictionPlan:
 
     def replacement_nodes(self, targets: Sequence[PodToEvict]) -> dict[str, str | None]:
         """Where the replacements of some pods would go, were all of them evicted; None for nowhere."""
-        return replacement_nodes(self._state.mirror.cluster, targets) if targets else {}
+        return replacement_nodes(self._state.mirror.cluster, targets)
 
     def prune(self) -> list[PlannedEviction]:
         """Leave out those who are no longer there; the rest, in order."""

@@ -1,7 +1,7 @@
 """What is known of every pod on a node: one record each, and how far its eviction is.
 
-Only data.  `state` makes and forgets records, `open_violations` changes what a pod breaks, and `lifecycle`
-has the transitions from phase to phase.
+Only data.  `state` makes and forgets records and changes what a pod breaks; `lifecycle` has the transitions
+from phase to phase.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from enum import Enum
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.kube.objects import LivePod
-from berth.machines.contract import Purpose
-from berth.machines.moves import WantedMove
+from berth.machines.contract import Purpose, WantedMove
 
 Rule = tuple[str, str]  # kind and path
 # What a pod goes for: a rule about its node, one about other pods, or a better place.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, name_of
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
-from berth.eviction import decisions
-from berth.eviction.decisions import EvictionDecision, Tell
 from berth.eviction.metrics import EvictionMetrics
 from berth.eviction.records import NODE_KIND, POD_KIND, SPREAD_KIND, EvictionAttempt, PlannedEviction
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
@@ -16,8 +15,7 @@ from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.contract import Outcome
-from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.machines.story import Story
+from berth.machines.recorder import NORMAL, WARNING, Recorder, Story
 
 # Both are one machine; people know them by what a pod goes for.
 COMPONENT = "affinity-eviction"
@@ -33,6 +31,54 @@ FAILURES = {
     SPREAD_KIND: "FailedRebalancing",
 }
 _MOST_NODES = 20
+
+# --- decisions, as records that a shell logs ------------------------------------------------------
+
+BROKEN = "Rule broken"
+HEALED = "Rule holds again"
+EVICTING = "Evicting pod"
+EVICTED = "Evicted pod"
+REFUSED = "Eviction refused"
+WOULD_EVICT = "Would evict pod"
+WAITING = "Eviction waits"
+HALTED = "Evictions halted"
+ONE_BY_ONE = "Evictions go one by one"
+RESUMED = "Evictions resumed"
+BACKED_OFF = "Owner backed off"
+INVALID = "Annotation is not valid"
+# What became of a pod; all else about pods is a step on the way.
+_RESULTS = frozenset({EVICTED, REFUSED, WOULD_EVICT, BACKED_OFF, INVALID})
+_WARNINGS = frozenset({REFUSED, HALTED, ONE_BY_ONE, BACKED_OFF, INVALID})
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionDecision:
+    """One thing that the controller decided, or found.
+
+    Attributes:
+        what: One of the constants above.
+        subject: The pod as `namespace/name`, or the domain.
+        details: The rule, the node, the label and the value, and what else there is to say.
+    """
+
+    at: float
+    what: str
+    subject: str
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def warns(self) -> bool:
+        return self.what in _WARNINGS
+
+    @property
+    def is_result(self) -> bool:
+        return self.what in _RESULTS
+
+
+Tell = Callable[[EvictionDecision], None]
+
+
+# --- everyone who is to hear of them --------------------------------------------------------------
 
 
 class EvictionReports:
@@ -57,24 +103,24 @@ class EvictionReports:
     # --- rules --------------------------------------------------------------------------------------
 
     def broken(self, violation: RuleViolation, now: float) -> None:
-        self._tell(now, decisions.BROKEN, violation.pod, **_details_of(violation))
+        self._tell(now, BROKEN, violation.pod, **_details_of(violation))
 
     def healed(self, violation: RuleViolation, now: float) -> None:
-        self._tell(now, decisions.HEALED, violation.pod, **_details_of(violation))
+        self._tell(now, HEALED, violation.pod, **_details_of(violation))
 
     def invalid_annotation(self, pod: LivePod, why: str, now: float) -> None:
         message = f"The rules of the annotation are not enforced: {why}"
         self.recorder.record(now, PODS, pod, WARNING, "InvalidAffinityAnnotation", message)
-        self._tell(now, decisions.INVALID, pod_name(pod), err=why)
+        self._tell(now, INVALID, pod_name(pod), err=why)
 
     # --- one pod ------------------------------------------------------------------------------------
 
     def waiting(self, attempt: EvictionAttempt, now: float) -> None:
-        self._tell_eviction(decisions.WAITING, attempt.planned, now, reason=attempt.obstacle)
+        self._tell_eviction(WAITING, attempt.planned, now, reason=attempt.obstacle)
 
     def evicting(self, attempt: EvictionAttempt, now: float) -> None:
         replacement = attempt.replacement or "nowhere"
-        self._tell_eviction(decisions.EVICTING, attempt.planned, now, replacement=replacement)
+        self._tell_eviction(EVICTING, attempt.planned, now, replacement=replacement)
 
     def evicted(self, attempt: EvictionAttempt, now: float) -> None:
         planned, node = attempt.planned, attempt.replacement
@@ -86,7 +132,7 @@ class EvictionReports:
         self._metrics.seconds.labels(planned.kind).observe(max(now - planned.since, 0.0))
         who = CONTROLLERS[planned.kind]
         self.recorder.record(now, PODS, attempt.pod, NORMAL, EVENTS[planned.kind], message, component=who)
-        self._tell_eviction(decisions.EVICTED, planned, now, replacement=node or "nowhere")
+        self._tell_eviction(EVICTED, planned, now, replacement=node or "nowhere")
 
     def refused(self, attempt: EvictionAttempt, outcome: Outcome) -> None:
         planned, metadata, why = attempt.planned, attempt.pod.metadata, _refusal(outcome)
@@ -94,7 +140,7 @@ class EvictionReports:
         self._metrics.failures[planned.kind].inc(metadata.name or "", metadata.namespace or "")
         reason, who = FAILURES[planned.kind], CONTROLLERS[planned.kind]
         self.recorder.record(outcome.at, PODS, attempt.pod, WARNING, reason, message, component=who)
-        self._tell_eviction(decisions.REFUSED, planned, outcome.at, code=outcome.code, err=why)
+        self._tell_eviction(REFUSED, planned, outcome.at, code=outcome.code, err=why)
 
     def came_back(
         self, planned: PlannedEviction, pod: LivePod, owner: str, *, times: int, until: float, now: float
@@ -109,26 +155,21 @@ class EvictionReports:
         who = CONTROLLERS[planned.kind]
         self.recorder.record(now, PODS, pod, WARNING, "EvictionBackOff", message, component=who)
         details = {"owner": owner, "node": planned.node, "seconds": round(until - now)}
-        self._tell(now, decisions.BACKED_OFF, planned.pod, **details)
+        self._tell(now, BACKED_OFF, planned.pod, **details)
 
     def would_evict(
         self, planned: PlannedEviction, replacement: str | None, halt: Halt | None, now: float
     ) -> None:
         """In a dry run."""
-        details: dict[str, object] = _details_of(planned.violations[0]) if planned.violations else {}
-        if planned.move is not None:
-            details = {"node": planned.node, "cause": planned.move.reason}
+        details = _cause_of(planned)
         details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
         if halt is not None:
             details["oneByOne" if planned.movable else "halted"] = name_of(halt.domain)
         self._metrics.would.labels(planned.kind).inc()
-        self._tell(now, decisions.WOULD_EVICT, planned.pod, **details)
+        self._tell(now, WOULD_EVICT, planned.pod, **details)
 
     def _tell_eviction(self, what: str, planned: PlannedEviction, at: float, **details: object) -> None:
-        violations = planned.violations
-        broken = _details_of(violations[0]) if violations else {}
-        if planned.move is not None:
-            broken = {"node": planned.node, "cause": planned.move.reason}
+        violations, broken = planned.violations, _cause_of(planned)
         if violations and violations[0].pod != planned.pod:
             broken["of"] = violations[0].pod
         self._tell(at, what, planned.pod, **broken, **details)
@@ -147,9 +188,9 @@ class EvictionReports:
     ) -> None:
         """A domain is halted: nobody goes, or only who has a place; `kind` is what for."""
         where = name_of(halt.domain)
-        what, reason, how = decisions.HALTED, "EvictionsHalted", f"are halted in {where}"
+        what, reason, how = HALTED, "EvictionsHalted", f"are halted in {where}"
         if halt.moving:
-            what, reason, how = decisions.ONE_BY_ONE, "EvictionsOneByOne", f"go one by one in {where}"
+            what, reason, how = ONE_BY_ONE, "EvictionsOneByOne", f"go one by one in {where}"
         message = (
             f"Affinity evictions {how}: {halt}, more than {max_share:.0%}; {halt.outlook}. "
             f"This ends when the labels are back, or with the annotation {RELEASE_ANNOTATION}={halt.domain} "
@@ -166,7 +207,14 @@ class EvictionReports:
         if home is not None:
             message = f"Affinity evictions go on in {name_of(domain)}"
             self.recorder.record(now, NAMESPACES, home, NORMAL, "EvictionsResumed", message)
-        self._tell(now, decisions.RESUMED, name_of(domain))
+        self._tell(now, RESUMED, name_of(domain))
+
+
+def _cause_of(planned: PlannedEviction) -> dict[str, object]:
+    """What a pod goes for as a log has it: the move, or the first of the rules that it breaks."""
+    if planned.move is not None:
+        return {"node": planned.node, "cause": planned.move.reason}
+    return _details_of(planned.violations[0]) if planned.violations else {}
 
 
 def _details_of(violation: RuleViolation) -> dict[str, object]:

@@ -7,165 +7,23 @@ the labels are back or a person says otherwise: only pods whose replacement has 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from berth.engine.execution.eviction_ceiling import (
-    CLUSTER,
     Halt,
     counted_halts,
-    is_in,
-    is_replaced,
     measured,
     name_of,
     stopping,
 )
-from berth.eviction.pacing import OwnedPods, OwnerPacing, OwnerReturns, owner_id
+from berth.eviction.pacing import Departures, OwnedPods, OwnerReturns, owner_id
 from berth.eviction.records import EvictionAttempt, PlannedEviction
 from berth.eviction.settings import EvictionRate, EvictionSettings
-from berth.kube.objects import LivePod, OwnerReference
-from berth.kube.ownership import controller_of
-from berth.kube.pods import is_finished, is_ready
+from berth.kube.objects import LivePod
 from berth.machines.cache import Cache
 from berth.machines.rates import TokenBucket
-
-# --- one pod of a halted domain at a time ---------------------------------------------------------
-# Stricter than the pace of an owner: all owners of the domain wait for each other, and a replacement that
-# gets no node, or never becomes Ready, is waited for without a limit.  Where something went wrong with labels
-# after all, that is one pod and no more.
-
-_MOST_MOVES = 4096
-
-
-@dataclass(slots=True)
-class _Move:
-    """A pod that goes or has gone, and is not replaced yet.
-
-    Attributes:
-        domain: Where it ran; that of the cluster if that is not known any more.
-        uid: Empty if a process before us sent it away.
-        ready, placed: How many pods of the owner were, with this one.
-        known: The pods that the owner had; any other one came after it.
-        deadline: When to stop asking for what can no longer be known; None while the pod has not gone.
-    """
-
-    uid: str
-    domain: str
-    namespace: str
-    owner: OwnerReference
-    ready: int
-    placed: int
-    known: frozenset[str]
-    deadline: float | None = None
-
-
-class Moves:
-    """The pods that are under way, of all domains: where one is halted, the others there wait for them."""
-
-    def __init__(self, owners: OwnedPods, settings: EvictionSettings) -> None:
-        self._owners = owners
-        self._timeout = settings.pace_timeout or math.inf
-        self._moves: dict[str, _Move] = {}  # in the order in which they began
-
-    def concerns(self, pod: LivePod) -> bool:
-        """Whether somebody may wait for pods of this one's owner."""
-        owner = owner_id(pod)
-        return any(move.owner.uid == owner for move in self._moves.values())
-
-    def turn_is_taken(self, halted: str, pod: LivePod, now: float) -> bool:
-        """Whether a pod of a halted domain has to wait for another one that began before it."""
-        for key, move in list(self._moves.items()):
-            if move.uid == pod.metadata.uid:
-                return False
-            if not is_in(move.domain, halted) and move.domain != CLUSTER:
-                continue
-            if not self._is_over(move, now):
-                return True
-            del self._moves[key]
-        return False
-
-    def due(self, now: float) -> float | None:
-        """When a move may be over though nothing happens."""
-        times = [move.deadline for move in self._moves.values() if move.deadline is not None]
-        return min((when for when in times if now < when < math.inf), default=None)
-
-    def begin(self, pod: LivePod, domain: str) -> None:
-        """A pod is about to be evicted; one that nobody replaces is not waited for."""
-        owner = controller_of(pod.metadata)
-        if owner is None or not is_replaced(pod.metadata):
-            return
-        known = frozenset(each.metadata.uid or "" for each in self._owners.pods(owner))
-        namespace, uid = pod.metadata.namespace or "", pod.metadata.uid or ""
-        ready, placed = self._owners.ready(owner), self._owners.placed(owner)
-        self._moves[uid] = _Move(uid, domain, namespace, owner, ready, placed, known)
-
-    def evicted(self, pod: LivePod, now: float) -> None:
-        """The pod is gone, or may be: its replacement is waited for."""
-        if (move := self._moves.get(pod.metadata.uid or "")) is not None:
-            move.deadline = now + self._timeout
-        while len(self._moves) > _MOST_MOVES:
-            del self._moves[next(iter(self._moves))]
-
-    def cancel(self, pod: LivePod) -> None:
-        """The pod was not evicted after all."""
-        self._moves.pop(pod.metadata.uid or "", None)
-
-    def resume(self, pod: LivePod, now: float) -> None:
-        """After a restart: an owner with too few ready pods may have lost one to us just before."""
-        owner, namespace = controller_of(pod.metadata), pod.metadata.namespace or ""
-        if owner is None or not is_replaced(pod.metadata) or owner_id(pod) in self._moves:
-            return
-        replicas = self._owners.replicas(namespace, owner)
-        if replicas is not None and self._owners.ready(owner) < replicas:
-            known = frozenset(each.metadata.uid or "" for each in self._owners.pods(owner))
-            deadline = now + self._timeout
-            self._moves[owner_id(pod)] = _Move(
-                "", CLUSTER, namespace, owner, replicas, replicas, known, deadline
-            )
-
-    def forget_settled(self, now: float) -> None:
-        """Leave out those that nobody would have to wait for."""
-        self._moves = {key: move for key, move in self._moves.items() if not self._is_over(move, now)}
-
-    def _is_over(self, move: _Move, now: float) -> bool:
-        if move.deadline is None:
-            return False
-        owner, uid = move.owner, move.uid
-        replicas = self._owners.replicas(move.namespace, owner)
-        ready, placed = move.ready, move.placed
-        if replicas is not None:
-            ready, placed = min(ready, replicas), min(placed, replicas)
-        are_placed = self._owners.placed(owner, but=uid) >= placed
-        if are_placed and self._owners.ready(owner, but=uid) >= ready:
-            return True
-        if move.deadline <= now and not uid:
-            return are_placed  # it may never have been whole
-        if move.deadline <= now and any(pod.metadata.uid == uid for pod in self._owners.pods(owner)):
-            return True  # the server said that it goes, and it did not
-        if replicas is not None:
-            return False
-        return self._has_come(move) or (move.deadline <= now and not self._waits(move))
-
-    def _has_come(self, move: _Move) -> bool:
-        """Whether the owner, of a kind that is not counted, has made another pod that is Ready or done."""
-        return any(
-            pod.metadata.uid not in move.known and (is_ready(pod) or is_finished(pod))
-            for pod in self._owners.pods(move.owner, but=move.uid)
-        )
-
-    def _waits(self, move: _Move) -> bool:
-        """Whether the owner has a pod that is to become Ready: if not, perhaps it needs no more."""
-        pods = self._owners.pods(move.owner, but=move.uid)
-        return any(not is_ready(pod) and not is_finished(pod) for pod in pods)
-
-    def begun(self) -> set[str]:
-        """The uids of the pods that began to go and have not gone yet."""
-        return {move.uid for move in self._moves.values() if move.deadline is None}
-
-
-# --- rates and halts ------------------------------------------------------------------------------
 
 # What a pod may have to wait for, as logs and metrics have it.
 REFUSED, CHANGED, HALTED, ONE_BY_ONE = "refused", "changed", "halted", "one-by-one"
@@ -235,9 +93,7 @@ class EvictionGates:
 
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self.halts = EvictionHalts(settings)
-        owners = OwnedPods(cache)
-        self.pacing = OwnerPacing(owners, settings)
-        self.moves = Moves(owners, settings)
+        self.departures = Departures(OwnedPods(cache), settings)
         self.returns = OwnerReturns()
         self._cluster_bucket = _bucket(settings.rate)
         self._domain_rate = settings.domain_rate
@@ -262,17 +118,17 @@ class EvictionGates:
         owner = owner_id(attempt.pod)
         if (until := self.returns.until(owner)) > now:
             return BACKED_OFF, until
-        if owner in self._paced or self.pacing.waits(attempt.pod, now):
+        if owner in self._paced or self.departures.owner_waits(attempt.pod, now):
             self._paced.add(owner)
-            return PACED, self.pacing.due(attempt.pod, now)
+            return PACED, self.departures.owner_due(attempt.pod, now)
         if halt is not None and self._is_taken(halt, attempt.pod, now):
-            return _held(ONE_BY_ONE, halt), self.moves.due(now)
+            return _held(ONE_BY_ONE, halt), self.departures.turn_due(now)
         when = max(bucket.available_at(now) for bucket in self._buckets(attempt.planned.domain))
         return (RATE, when) if when > now else ("", None)
 
     def _is_taken(self, halt: Halt, pod: LivePod, now: float) -> bool:
         """Whether another pod of a halted domain is on its way, or enough were asked about in vain."""
-        if halt.domain not in self._taken and self.moves.turn_is_taken(halt.domain, pod, now):
+        if halt.domain not in self._taken and self.departures.turn_is_taken(halt.domain, pod, now):
             self._taken.add(halt.domain)
         return halt.domain in self._taken or self._asked[halt.domain] >= _MOST_ASKED
 
@@ -290,47 +146,23 @@ class EvictionGates:
         movable = self.halts.ceiling.moves(attempt.pod.metadata, attempt.replacement)
         if not movable or planned.unplaceable:
             return False
-        return not self.moves.turn_is_taken(halt.domain, attempt.pod, now)
+        return not self.departures.turn_is_taken(halt.domain, attempt.pod, now)
 
     def enter(self, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
         for bucket in self._buckets(planned.domain):
             bucket.take(now)
-        self.pacing.begin(pod)
-        self.moves.begin(pod, planned.domain)
+        self.departures.begin(pod, planned.domain)
 
     def turn_back(self, planned: PlannedEviction, pod: LivePod) -> None:
         """A pod that began to go did not."""
         for bucket in self._buckets(planned.domain):
             bucket.give_back()
-        self.cancel(pod)
-
-    def cancel(self, pod: LivePod) -> None:
-        """Nobody waits for a replacement of a pod that is there."""
-        self.pacing.cancel(pod)
-        self.moves.cancel(pod)
-
-    def perhaps_evicted(self, pod: LivePod, at: float) -> None:
-        """Nobody knows whether a pod is gone: its replacement is waited for."""
-        self.pacing.evicted(pod, at)
-        self.moves.evicted(pod, at)
-
-    def resume(self, pod: LivePod, now: float) -> None:
-        """After a restart: a process before us may have evicted another pod of the owner."""
-        self.pacing.resume(pod, now)
-        self.moves.resume(pod, now)
-
-    def concerns(self, pod: LivePod) -> bool:
-        """Whether somebody waits for pods of this one's owner."""
-        return self.pacing.concerns(pod) or (bool(self.halts.halts) and self.moves.concerns(pod))
-
-    def begun(self) -> set[str]:
-        """The uids of the pods that began to go and have not gone yet."""
-        return self.pacing.begun() | self.moves.begun()
+        self.departures.cancel(pod)
 
     def evicted(self, planned: PlannedEviction, pod: LivePod, at: float) -> None:
         """A pod is gone, and counts for its owner and its domain."""
-        self.perhaps_evicted(pod, at)
+        self.departures.evicted(pod, at)
         self.returns.evicted(owner_id(pod), at)
         self.halts.evicted(planned.domain, at)
 

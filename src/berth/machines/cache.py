@@ -10,8 +10,9 @@ from berth.kube.objects import Key, LivePod, ObjectMeta
 from berth.kube.ownership import controller_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
-from berth.machines.indexes import take
 
+_K = TypeVar("_K")
+_N = TypeVar("_N")
 _V = TypeVar("_V")
 
 
@@ -103,3 +104,12 @@ class Cache:
 
     def pods_on(self, node: str) -> list[LivePod]:
         return list(self._on_node.get(node, {}).values())
+
+
+def take(index: dict[_N, dict[_K, Any]], name: _N, key: _K) -> None:
+    """Take a key from one of the inner indexes, and the inner one away if that was the last."""
+    inner = index.get(name)
+    if inner is not None:
+        inner.pop(key, None)
+        if not inner:
+            del index[name]

@@ -1,4 +1,4 @@
-"""What synchronous state machines and the shells that run them say to each other.
+"""What synchronous state machines say to the shells that run them, and to each other.
 
 A machine takes events and gives back actions; it never awaits, reads a clock or touches the network.
 A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it asks for.
@@ -6,7 +6,7 @@ A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -158,6 +158,15 @@ class Outcome(msgspec.Struct, frozen=True):
     def missing(self) -> bool:
         return self.code == 404
 
+    @property
+    def busy(self) -> bool:
+        """Whether the server is away or has too much to do: it may do it all the same, or if asked again."""
+        return self.code in (0, 429) or self.code >= 500
+
+    def again(self, pause: float) -> float:
+        """When to ask again: after a pause, or after what the server asks for if that is longer."""
+        return self.at + max(pause, self.retry_after or 0.0)
+
     def decode(self, view: type[_T]) -> _T:
         return msgspec.json.decode(self.body, type=view)
 
@@ -206,3 +215,56 @@ class Waking(Protocol):
 
     @property
     def wakes(self) -> tuple[Machine, ...]: ...
+
+
+# --- what one machine wants of another ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMove:
+    """A pod that should move though no rule demands it.
+
+    Attributes:
+        pod: ``namespace/name``.
+        reason: In words.
+        since: When it was found.
+    """
+
+    pod: str
+    reason: str
+    since: float
+
+
+class MoveSource(Protocol):
+    """Who wants pods to move; asked again and again, until the request is sent.
+
+    Attributes:
+        revision: Grows when other moves than before are wanted.
+    """
+
+    revision: int
+
+    def wanted(self) -> Sequence[WantedMove]:
+        """The moves that may be made now, the first of every group."""
+
+    def wants(self, pod: str) -> bool:
+        """Whether a pod should still move, as everything is at this moment."""
+
+    def confirms(self, pod: str) -> bool:
+        """The same, asked right before the eviction is sent: from then on it is under way."""
+
+
+class NoMoves:
+    """Nobody wants anything."""
+
+    revision = 0
+
+    def wanted(self) -> Sequence[WantedMove]:
+        return ()
+
+    def wants(self, pod: str) -> bool:
+        del pod
+        return False
+
+    def confirms(self, pod: str) -> bool:
+        return self.wants(pod)

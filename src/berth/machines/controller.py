@@ -9,8 +9,7 @@ from berth.kube.objects import Key
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.queue import Queue
-from berth.machines.recorder import EVENT, Recorder
-from berth.machines.story import Story
+from berth.machines.recorder import EVENT, Recorder, Story
 
 
 class Controller:

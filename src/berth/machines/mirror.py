@@ -83,6 +83,20 @@ class Mirror:
         else:
             self._volume(event)
 
+    # --- asking -------------------------------------------------------------------------------------
+
+    def pod(self, name: str) -> Pod | None:
+        """A pod that was seen on a node, by its name as the engine has it."""
+        namespace, _, own = name.partition("/")
+        return self.bound.get((namespace, own))
+
+    def class_of(self, pod: Pod) -> PodClass | None:
+        """The class of a pod; None while it has no readable rules."""
+        try:
+            return self.cluster.class_of(pod)
+        except AnnotationError:
+            return None
+
     # --- what changed -------------------------------------------------------------------------------
 
     @property
@@ -256,6 +270,12 @@ class Mirror:
     def volumes_changed(self) -> None:
         """A volume may be available that was not, be it only that nobody waits for it any more."""
         self._note(VolumesChanged())
+
+
+def pod_key(name: str) -> Key:
+    """The key of a pod that the engine knows by this name."""
+    namespace, _, own = name.partition("/")
+    return (namespace, own)
 
 
 def _same(old: Pod, new: Pod) -> bool:

@@ -1,4 +1,4 @@
-"""Event objects: what `kubectl describe` tells people about an object.
+"""What a machine tells: Event objects, which `kubectl describe` shows, and a story of what it did and why.
 
 The same thing said again becomes a higher count of the Event that said it first.  Like upstream's
 recorder this one keeps quiet after a burst about one object, so that what fails all the time does not
@@ -7,7 +7,9 @@ fill the server.  Upstream: client-go/tools/record/events_cache.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
@@ -26,6 +28,7 @@ _BACKOFF = Backoff(first=5.0, longest=80.0)  # before a write that failed is tri
 _UNSENT = 16384  # more than this is not kept for a server that is slow or away
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 253
+_LENGTH = 4096  # of a story
 
 
 class RecorderPurpose(Purpose):
@@ -66,7 +69,6 @@ class Recorder:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by uid
         self._told: OrderedDict[_What, _Told] = OrderedDict()
         self._names: dict[Key, _What] = {}  # of the events on their way
-        self._source = {"component": component}
         self._number = 0
         self._stamp = (-1, "")
 
@@ -101,9 +103,21 @@ class Recorder:
             return
         if len(self._pending) >= _UNSENT or not self._allows(uid, now):
             return
-        body = self._body(now, resource, item.metadata, kind, reason, message)
-        if component:
-            body |= {"source": {"component": component}, "reportingComponent": component}
+        at, speaker = self._time(now), component or self.component
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": item.metadata.namespace or "default"},
+            "involvedObject": _reference(resource, item.metadata),
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": speaker},
+            "reportingComponent": speaker,
+            "reportingInstance": self.component,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+        }
         told = self._told[what] = _Told(body, now)
         self._told.move_to_end(what)
         self._create(what, told)
@@ -157,7 +171,7 @@ class Recorder:
         elif outcome.exists:
             told.tries += 1
             self._create(what, told)
-        elif outcome.code in (0, 429) or outcome.code >= 500:
+        elif outcome.busy:
             self._retry(what, told, action, outcome)
         else:
             # The namespace is going, or we may not: saying it again would not help.
@@ -208,7 +222,7 @@ class Recorder:
         if len(self._later) >= _UNSENT:
             del self._told[what]
             return
-        when = outcome.at + max(_BACKOFF.after(told.tries), outcome.retry_after or 0.0)
+        when = outcome.again(_BACKOFF.after(told.tries))
         told.queued = action
         if isinstance(action, Patch):
             action.body.update(self._counts(told))  # type: ignore[union-attr]
@@ -224,31 +238,6 @@ class Recorder:
 
     def _counts(self, told: _Told) -> RawObject:
         return {"count": told.count, "lastTimestamp": told.body["lastTimestamp"]}
-
-    def _body(
-        self,
-        now: float,
-        resource: Resource,
-        metadata: Any,  # noqa: ANN401 - an ObjectMeta view
-        kind: str,
-        reason: str,
-        message: str,
-    ) -> RawObject:
-        at = self._time(now)
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"namespace": metadata.namespace or "default"},
-            "involvedObject": _reference(resource, metadata),
-            "reason": reason,
-            "message": message,
-            "type": kind,
-            "source": self._source,
-            "reportingComponent": self.component,
-            "reportingInstance": self.component,
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-        }
 
     def _time(self, now: float) -> str:
         if self._stamp[0] != int(now):
@@ -275,3 +264,38 @@ def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 
         "resourceVersion": metadata.resource_version,
     }
     return {name: value for name, value in given.items() if value}
+
+
+# --- the story ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoryEntry:
+    at: float
+    key: Hashable
+    what: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.why})" if self.why else self.what
+
+
+class Story:
+    """Kept for a while: asked by tests, by explanations and in bug reports."""
+
+    def __init__(self) -> None:
+        self._entries: deque[StoryEntry] = deque(maxlen=_LENGTH)
+
+    def tell(self, at: float, key: Hashable, what: str, why: str = "") -> None:
+        self._entries.append(StoryEntry(at, key, what, why))
+
+    def of(self, key: Hashable) -> list[str]:
+        """What happened to one key, oldest first."""
+        return [str(entry) for entry in self._entries if entry.key == key]
+
+    def __iter__(self) -> Iterator[StoryEntry]:
+        return iter(self._entries)
+
+
+def silent(told: object) -> None:
+    """For those who do not want to know."""

@@ -8,7 +8,7 @@ from berth.engine.placement.plan import plan_for
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
-from berth.scheduler.placing import Choice
+from berth.scheduler.preparing import Choice
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 
@@ -31,25 +31,21 @@ class BindingCycle:
         state.mirror.assume(record.pod, choice.pod_class, choice.node)
         state.groups.place(record.key, record.pod)
         state.metrics.sample(plan_for(state.mirror.cluster, choice.pod_class), choice.pod_class.profile)
-        settings = state.settings
         volumes, claims = state.volumes.begin(choice), state.reservations.begin(choice)
-        waits = [
-            (what, patience)
-            for what, work, patience in (
-                ("volumes", volumes, settings.volume_timeout),
-                ("claims", claims, settings.device_timeout),
-            )
-            if work is not None
-        ]
-        deadline = now + max(patience for _, patience in waits) if waits else None
+        waits: dict[str, float] = {}
+        if volumes is not None:
+            waits["volumes"] = state.settings.volume_timeout
+            state.ready += volumes
+        if claims is not None:
+            waits["claims"] = state.settings.device_timeout
+            state.ready += claims
+        deadline = now + max(waits.values()) if waits else None
         state.queue.assume(record, choice.pod_class, choice.node, now, deadline)
-        if not waits:
-            self._bind(record)
-            state.story.tell(now, record.key, f"bind to {choice.node}")
+        if waits:
+            state.story.tell(now, record.key, f"wait for {' and '.join(waits)} on {choice.node}")
         else:
-            state.ready += [*(volumes or ()), *(claims or ())]
-            what = " and ".join(what for what, _ in waits)
-            state.story.tell(now, record.key, f"wait for {what} on {choice.node}")
+            self._send(record)
+            state.story.tell(now, record.key, f"bind to {choice.node}")
 
     def resume(self) -> None:
         """Send again what was put off, unless the node is gone."""
@@ -61,6 +57,9 @@ class BindingCycle:
 
     def _bind(self, record: QueuedPod) -> None:
         self._state.queue.bind(record)
+        self._send(record)
+
+    def _send(self, record: QueuedPod) -> None:
         self._state.ready.append(
             Bind(
                 resource=PODS,
@@ -160,7 +159,7 @@ class BindingCycle:
     def _returned(self, action: Action, outcome: Outcome) -> None:
         more = self._state.reservations.returned(action, outcome)
         if more is None:
-            self._state.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
+            self._state.retries.append((outcome.again(1.0), action))
         else:
             self._state.ready += more
 

@@ -17,17 +17,14 @@ from itertools import count
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.state.pod_class import PodClass
-from berth.kube.affinity.annotations import AnnotationError
-from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
-from berth.kube.pods import is_finished, is_terminating
-from berth.kube.times import stamp
-from berth.kube.well_known import STRATEGIC_PATCH
+from berth.kube.pods import condition, is_finished, is_terminating
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.scheduler.placing import Nominations
+from berth.scheduler.preparing import Nominations
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
+from berth.scheduler.reports import pod_status_patch, timed_condition
 
 FIRST_OF_GROUP = "berth.dev/FirstOfGroup"
 # A pod is bound within the first time from when it was to be announced, and awaited for the second one from
@@ -38,21 +35,16 @@ _PAUSES = Backoff(1.0, 30.0)  # after announcements that were refused
 
 @dataclass(frozen=True, slots=True)
 class _Announcement:
-    """A pod without a node that is to start its group, as it was seen."""
+    """A pod without a node that is to start its group, as we asked for it or as it was seen.
 
-    order: int
-    token: str
-    pod_class: PodClass
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """An announcement of our own, as it was asked for."""
+    Attributes:
+        order: In which they were seen.
+    """
 
     token: str
     pod_class: PodClass
     at: float
+    order: int = 0
 
 
 class Founding:
@@ -66,7 +58,7 @@ class Founding:
         self._identity = str(uuid.uuid4())
         self._numbers = count(1)
         self._seen: dict[Key, _Announcement] = {}
-        self._asked: dict[Key, _Asked] = {}
+        self._asked: dict[Key, _Announcement] = {}  # our own
         self._waiting: dict[Key, None] = {}
         self._looked = -math.inf
         self._again = -math.inf
@@ -87,16 +79,10 @@ class Founding:
             if self._seen.pop(key, None) is not None:
                 self._wake(now)
         elif known is None or known.token != token:
-            pod_class = self._class_of(pod)
+            pod_class = self._mirror.class_of(pod)
             if pod_class is not None:
-                self._seen[key] = _Announcement(next(self._numbers), token, pod_class, now)
+                self._seen[key] = _Announcement(token, pod_class, now, next(self._numbers))
                 self._wake(now)
-
-    def _class_of(self, pod: Pod) -> PodClass | None:
-        try:
-            return self._mirror.cluster.class_of(pod)
-        except AnnotationError:
-            return None
 
     def _wake(self, now: float) -> None:
         """Let those that wait be tried again: it may be their turn, or there is a pod to go to."""
@@ -140,35 +126,19 @@ class Founding:
     def _is_awaited(self, key: Key, pod_class: PodClass, now: float, order: float) -> bool:
         """Whether a pod that this one wants was announced before, here or elsewhere."""
         found = [
-            a.pod_class for k, a in self._seen.items() if self._counts(k, a, key, now) and a.order < order
+            a.pod_class
+            for k, a in self._seen.items()
+            if k != key and now < a.at + AWAITED and a.order < order
         ]
         if order == math.inf:
             found += [a.pod_class for k, a in self._asked.items() if k != key and now < a.at + VALID]
         return any(rule.seeks(pod_class, other) for other in found for rule in TOPOLOGY_RULES)
 
-    def _counts(self, other: Key, announced: _Announcement, key: Key, now: float) -> bool:
-        return other != key and now < announced.at + AWAITED
-
     def _announce(self, record: QueuedPod, pod_class: PodClass, now: float) -> Patch:
         token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
-        self._asked[record.key] = _Asked(token, pod_class, now)
-        condition = {
-            "type": FIRST_OF_GROUP,
-            "status": "True",
-            "reason": "FirstOfGroup",
-            "message": token,
-            "lastProbeTime": None,
-            "lastTransitionTime": stamp(now),
-        }
-        return Patch(
-            resource=PODS,
-            key=record.key,
-            body={"metadata": {"uid": record.pod.metadata.uid}, "status": {"conditions": [condition]}},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            purpose=SchedulerPurpose.ANNOUNCEMENT,
-            attempt=record.attempt,
-        )
+        self._asked[record.key] = _Announcement(token, pod_class, now)
+        change = {"conditions": [timed_condition(FIRST_OF_GROUP, "True", "FirstOfGroup", token, now)]}
+        return pod_status_patch(record.pod, change, record.key, SchedulerPurpose.ANNOUNCEMENT, record.attempt)
 
     def done(self, action: Action, outcome: Outcome) -> str | None:
         """Learn what became of an announcement; whether it holds is seen in the watch.
@@ -181,7 +151,7 @@ class Founding:
             return None
         if self._asked.pop(action.key, None) is not None:
             self._failures += 1
-            self._again = outcome.at + max(_PAUSES.after(self._failures), outcome.retry_after or 0.0)
+            self._again = outcome.again(_PAUSES.after(self._failures))
         if outcome.missing or outcome.conflict:
             return None
         return (
@@ -212,7 +182,5 @@ class Founding:
 
 
 def _token(pod: Pod) -> str | None:
-    for condition in (pod.status.conditions if pod.status else None) or ():
-        if condition.type == FIRST_OF_GROUP and condition.status == "True":
-            return condition.message or ""
-    return None
+    announced = condition(pod.status.conditions if pod.status else None, FIRST_OF_GROUP)
+    return (announced.message or "") if announced is not None and announced.status == "True" else None

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
 
 from berth.kube.api_resources import POD_GROUPS
 from berth.kube.objects import Condition, Key, Pod, PodGroup, RawObject
-from berth.kube.pods import GATED_MEMBERS, GroupKey, GroupState, group_of, minimum_of
+from berth.kube.pods import GATED_MEMBERS, GroupKey, GroupState, condition, group_of, minimum_of
 from berth.kube.times import stamp
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Event, Outcome, Patch
-from berth.machines.rates import Backoff
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
+from berth.scheduler.reports import Statement, Statements
 
 
 @dataclass(slots=True, eq=False)
@@ -129,38 +128,11 @@ class Groups:
 # Only Kubernetes' own PodGroup has it.  Once it is True it stays so, whatever becomes of the pods.
 # Upstream: updatePodGroupCondition in pkg/scheduler/schedule_one_podgroup.go.
 
-_PAUSES = Backoff(1.0, 30.0)
 _TYPES = {version.pod_group_api: version.pod_group_condition for version in VERSIONS.values()}
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """What the condition of a group ought to say."""
-
-    number: int
-    status: str
-    reason: str
-    message: str
-    tries: int = 0
-    due: float = 0.0
-    under_way: bool = False
-
-    def says(self, condition: Condition) -> bool:
-        stated = (condition.status, condition.reason or "", condition.message or "")
-        return stated == (self.status, self.reason, self.message)
-
-    def condition(self, kind: str, since: str) -> RawObject:
-        return {
-            "type": kind,
-            "status": self.status,
-            "reason": self.reason,
-            "message": self.message,
-            "lastTransitionTime": since,
-        }
-
-
-class GroupConditions:
-    """What is to be written into the status of PodGroups, until it is there.
+class GroupConditions(Statements[GroupKey]):
+    """Whether the pods of PodGroups were placed.
 
     Args:
         groups: Their objects as they were seen last.
@@ -168,10 +140,9 @@ class GroupConditions:
     """
 
     def __init__(self, groups: Groups, version: KubernetesVersion) -> None:
+        super().__init__()
         self._groups = groups
         self._type = version.pod_group_condition
-        self._numbers = count(1)
-        self._open: dict[GroupKey, _Wanted] = {}
 
     def placed(self, group: Group) -> None:
         self._want(group, "True", "Scheduled", "")
@@ -181,60 +152,46 @@ class GroupConditions:
 
     def _want(self, group: Group, status: str, reason: str, message: str) -> None:
         if group.key[0] == POD_GROUPS:
-            self._open[group.key] = _Wanted(next(self._numbers), status, reason, message)
+            self._open[group.key] = Statement(next(self._numbers), status, reason, message)
 
-    def due(self) -> float | None:
-        return min((wanted.due for wanted in self._open.values() if not wanted.under_way), default=None)
+    def _write(self, key: GroupKey, statement: Statement, now: float) -> Action | None:
+        group = self._groups.object_of(key)
+        if group is None:
+            return None
+        kind = self._type_of(group)
+        stated = condition(group.status.conditions if group.status else None, kind)
+        if stated is not None and (stated.status == "True" or _says(stated, statement)):
+            return None
+        since = stated.last_transition_time if stated and stated.status == statement.status else None
+        entry: RawObject = {
+            "type": kind,
+            "status": statement.status,
+            "reason": statement.reason,
+            "message": statement.message,
+            "lastTransitionTime": since or stamp(now),
+        }
+        if group.metadata.generation is not None:
+            entry["observedGeneration"] = group.metadata.generation
+        return Patch(
+            resource=POD_GROUPS,
+            key=key[1:],
+            body={"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [entry]}},
+            subresource="status",
+            form=STRATEGIC_PATCH,
+            purpose=SchedulerPurpose.GROUP,
+            attempt=statement.number,
+        )
 
-    def take(self, now: float) -> list[Action]:
-        """The writes that are due."""
-        actions: list[Action] = []
-        for key, wanted in list(self._open.items()):
-            if wanted.under_way or wanted.due > now:
-                continue
-            seen = self._groups.object_of(key)
-            kind = self._type_of(seen)
-            stated = None if seen is None else _stated(seen, kind)
-            if seen is None or (stated is not None and (stated.status == "True" or wanted.says(stated))):
-                del self._open[key]
-                continue
-            wanted.under_way = True
-            since = stated.last_transition_time if stated and stated.status == wanted.status else None
-            actions.append(_patch(key, seen, wanted.condition(kind, since or stamp(now)), wanted.number))
-        return actions
-
-    def _type_of(self, group: PodGroup | None) -> str:
+    def _type_of(self, group: PodGroup) -> str:
         """An upgraded server may have the groups in its own version before it is followed as that."""
-        api = ((group.api_version if group else None) or "").rpartition("/")[2]
-        return _TYPES.get(api, self._type)
+        return _TYPES.get((group.api_version or "").rpartition("/")[2], self._type)
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        key = (POD_GROUPS, *action.key)
-        wanted = self._open.get(key)
-        if wanted is None or wanted.number != action.attempt:
-            return  # something newer is to be said
-        if outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403:
-            del self._open[key]  # it is there, or the group is another one, or we may not
-            return
-        wanted.tries += 1
-        wanted.due = outcome.at + max(_PAUSES.after(wanted.tries), outcome.retry_after or 0.0)
-        wanted.under_way = False
+        # Settled: it is there, or the group is another one, or we may not.
+        settled = outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403
+        self._answered((POD_GROUPS, *action.key), action, outcome, settled=settled)
 
 
-def _stated(group: PodGroup, kind: str) -> Condition | None:
-    conditions = (group.status.conditions if group.status else None) or ()
-    return next((each for each in conditions if each.type == kind), None)
-
-
-def _patch(key: GroupKey, group: PodGroup, condition: RawObject, number: int) -> Patch:
-    if group.metadata.generation is not None:
-        condition["observedGeneration"] = group.metadata.generation
-    return Patch(
-        resource=POD_GROUPS,
-        key=key[1:],
-        body={"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [condition]}},
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        purpose=SchedulerPurpose.GROUP,
-        attempt=number,
-    )
+def _says(stated: Condition, statement: Statement) -> bool:
+    found = (stated.status, stated.reason or "", stated.message or "")
+    return found == (statement.status, statement.reason, statement.message)

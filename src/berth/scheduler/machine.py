@@ -28,13 +28,13 @@ from berth.kube.pods import GroupKey
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Event, Outcome
 from berth.machines.mirror import Mirror
-from berth.machines.recorder import RecorderPurpose
+from berth.machines.recorder import RecorderPurpose, silent
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
 from berth.scheduler.pod_events import PodEvents
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queue import SchedulerPurpose
-from berth.scheduler.reports import TellFailed, untold
+from berth.scheduler.reports import TellFailed
 from berth.scheduler.scheduling_cycle import SchedulingCycle
 from berth.scheduler.state import SchedulerSettings, SchedulerState
 
@@ -65,7 +65,7 @@ class Scheduler:
         metrics: SchedulerMetrics | None = None,
         clock: Callable[[], float] = steady,
         timer: Callable[[], float] = time.perf_counter,
-        tell: TellFailed = untold,
+        tell: TellFailed = silent,
     ) -> None:
         metrics = metrics or SchedulerMetrics(timer)
         state = self.state = SchedulerState(settings, metrics, timer, tell)

@@ -55,7 +55,7 @@ class PodEvents:
         pod = self._with_priority(pod)
         is_new = record is None
         if record is None:
-            record = QueuedPod(key, pod, state.class_of(pod))
+            record = QueuedPod(key, pod, state.mirror.class_of(pod))
             state.queue.admit(record)
         elif _asks_the_same(record.pod, pod):
             record.pod = pod
@@ -65,7 +65,7 @@ class PodEvents:
             return
         else:
             state.groups.leave(key, record.pod)
-            state.queue.revise(record, pod, state.class_of(pod))
+            state.queue.revise(record, pod, state.mirror.class_of(pod))
         self._restore_nomination(record)
         state.groups.wait(record)
         if is_new:
@@ -98,7 +98,7 @@ class PodEvents:
 
     def _revise_assumed(self, record: QueuedPod, pod: Pod) -> None:
         state = self._state
-        pod_class = state.class_of(pod)
+        pod_class = state.mirror.class_of(pod)
         if pod_class is not None and record.node is not None:
             record.pod_class = pod_class
             state.mirror.assume(pod, pod_class, record.node)

@@ -18,12 +18,14 @@ from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod, PodDisruptionBudget
-from berth.kube.pods import is_terminating
+from berth.kube.pods import condition, is_terminating
 from berth.kube.selectors import parse_label_selector
-from berth.kube.times import seconds_of, stamp
-from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.kube.times import seconds_of
+from berth.kube.well_known import DELETED
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
+from berth.machines.mirror import pod_key
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
+from berth.scheduler.reports import pod_status_patch, timed_condition
 from berth.scheduler.state import SchedulerState
 
 REASON = "PreemptionByScheduler"
@@ -101,14 +103,10 @@ class Preemptor:
 
     def _evict(self, name: str, preemptor: QueuedPod, node: str) -> None:
         state = self._state
-        victim = self._victim(name)
-        if victim is None:
-            namespace, _, pod = name.partition("/")
-            assumed = state.queue.assumed.get((namespace, pod))
-            if assumed is None:
-                return
+        victim = state.mirror.pod(name)
+        if victim is None and (assumed := state.queue.assumed.get(pod_key(name))) is not None:
             victim = assumed.pod
-        if is_terminating(victim):
+        if victim is None or is_terminating(victim):
             return
         self._asked[pod_name(victim)] = victim.metadata.uid
         state.reports.preempted(victim, preemptor.pod, node, state.now)
@@ -125,7 +123,7 @@ class Preemptor:
                 state.ready.append(_removal(action, preemptor))
         elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
             state.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
-            state.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
+            state.retries.append((outcome.again(1.0), action))
 
     # --- what is known ------------------------------------------------------------------------------
 
@@ -133,7 +131,7 @@ class Preemptor:
         """Whether a pod of the node was asked to go and has not begun to."""
         if not self._asked:
             return False
-        on_node = (self._victim(name) for name in self._names_on(node))
+        on_node = (self._state.mirror.pod(name) for name in self._names_on(node))
         return any(pod and self._asked.get(pod_name(pod), "") == pod.metadata.uid for pod in on_node)
 
     def _names_on(self, node: str | None) -> list[str]:
@@ -142,16 +140,12 @@ class Preemptor:
 
     def _preempted(self, node: str | None) -> list[str]:
         """The pods on a node that are going because they were asked to make room."""
-        pods = ((name, self._victim(name)) for name in self._names_on(node))
+        pods = ((name, self._state.mirror.pod(name)) for name in self._names_on(node))
         return [name for name, pod in pods if pod is not None and _was_preempted(pod)]
 
     def _started(self, name: str) -> float:
-        pod = self._victim(name)
+        pod = self._state.mirror.pod(name)
         return (seconds_of(_start_time(pod)) if pod is not None else None) or math.inf
-
-    def _victim(self, name: str) -> Pod | None:
-        namespace, _, own = name.partition("/")
-        return self._state.mirror.bound.get((namespace, own))
 
 
 def _budget(budget: PodDisruptionBudget) -> Budget:
@@ -168,31 +162,15 @@ def _start_time(pod: Pod) -> str | None:
 
 
 def _was_preempted(pod: Pod) -> bool:
-    conditions = (pod.status.conditions if pod.status else None) or ()
-    return any(c.type == "DisruptionTarget" and c.reason == REASON for c in conditions)
+    told = condition(pod.status.conditions if pod.status else None, "DisruptionTarget")
+    return told is not None and told.reason == REASON
 
 
 def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": REASON,
-        "message": f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-        "lastProbeTime": None,
-        "lastTransitionTime": stamp(now),
-    }
-    metadata = victim.metadata
-    return Patch(
-        resource=PODS,
-        key=preemptor.key,
-        at=(metadata.namespace or "", metadata.name or ""),
-        body={"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}},
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        purpose=SchedulerPurpose.PREEMPTION,
-        attempt=preemptor.number,
-    )
+    message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+    change = {"conditions": [timed_condition("DisruptionTarget", "True", REASON, message, now)]}
+    return pod_status_patch(victim, change, preemptor.key, SchedulerPurpose.PREEMPTION, preemptor.number)
 
 
 def _removal(announced: Patch, preemptor: QueuedPod) -> Delete:

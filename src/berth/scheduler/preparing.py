@@ -1,24 +1,113 @@
-"""Before a pod is bound: its volumes are told the node and awaited, its claims to devices are reserved."""
+"""Before a pod is bound: the node that is being cleared for it is held, its volumes are told the node and
+awaited, and its claims to devices are reserved.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from berth.engine.rules.dynamic_resources import reserves_claims
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.resource_claims import ResourceClaimRecord, record_of
+from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.api_resources import CLAIMS, RESOURCE_CLAIMS, VOLUMES, Resource
 from berth.kube.objects import Key, Pod, RawObject, ResourceClaim
 from berth.kube.well_known import SELECTED_NODE, STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
-from berth.scheduler.placing import Choice
-from berth.scheduler.queue import SchedulerPurpose
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose
 
 # Says that the volume may be let go again: its claim was not chosen by a person.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The node of a pod.
+
+    Attributes:
+        volumes: What has to be done about the pod's claims first; None if it has none.
+    """
+
+    record: QueuedPod
+    pod_class: PodClass
+    node: str
+    volumes: VolumeDecisions | None = None
+
+
+# --- nodes that are being cleared -----------------------------------------------------------------
+# Until the pod can go there, it counts as if it were there, so that nobody of the same or a lower rank takes
+# the room that victims make.  A pod of a higher rank does not see the reservations of lesser ones.
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    pod: Pod
+    node: str
+    priority: int
+
+
+class Nominations:
+    """The nodes that are being cleared, each counted as taken by its pod.
+
+    Attributes:
+        pods: By pod, what is held for it.
+    """
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self.pods: dict[Key, Nomination] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.pods)
+
+    def node_of(self, key: Key) -> str | None:
+        held = self.pods.get(key)
+        return held.node if held else None
+
+    def hold(self, key: Key, pod: Pod, pod_class: PodClass, node: str) -> None:
+        self.release(key)
+        self.pods[key] = Nomination(pod, node, pod.spec.priority or 0)
+        self._mirror.assume(pod, pod_class, node)
+
+    def release(self, key: Key) -> bool:
+        """Give the room up; False if there was none."""
+        held = self.pods.pop(key, None)
+        if held is not None:
+            self._mirror.forget(key, held.pod)
+        return held is not None
+
+    def replaced(self, key: Key) -> None:
+        """The pod itself now counts, on whatever node."""
+        self.pods.pop(key, None)
+
+    @contextmanager
+    def as_seen_by(self, key: Key, priority: int) -> Iterator[None]:
+        """The cluster with no reservation of the pod itself or of lesser ones."""
+        unseen = [
+            pod_name(held.pod)
+            for owner, held in self.pods.items()
+            if owner == key or held.priority < priority
+        ]
+        if not unseen:
+            yield
+            return
+        cluster = self._mirror.cluster
+        with cluster.without(*filter(cluster.has_pod, unseen)):
+            yield
+
+    @contextmanager
+    def without_any(self) -> Iterator[None]:
+        present = [pod_name(held.pod) for held in self.pods.values()]
+        cluster = self._mirror.cluster
+        with cluster.without(*filter(cluster.has_pod, present)):
+            yield
+
+
+# --- volumes --------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -52,45 +141,36 @@ class VolumeWork:
             return None
         self._mirror.promise_volumes(name, decisions, choice.node)
         self.pods[record.key] = _Work(choice.pod_class, name, choice.node, tuple(decisions.provision))
-        actions: list[Action] = [
-            Patch(
-                resource=CLAIMS,
-                key=record.key,
-                at=(namespace, claim),
-                body={
-                    "metadata": {
-                        **self._guard(CLAIMS, (namespace, claim)),
-                        "annotations": {SELECTED_NODE: choice.node},
-                    }
-                },
-                purpose=SchedulerPurpose.VOLUMES,
-                attempt=record.attempt,
-            )
-            for namespace, claim in decisions.provision
+        provisioned = [
+            self._annotated(record, CLAIMS, claim, {SELECTED_NODE: choice.node})
+            for claim in decisions.provision
         ]
-        actions += [
-            Patch(
-                resource=VOLUMES,
-                key=record.key,
-                at=("", volume),
-                body={
-                    "metadata": {
-                        **self._guard(VOLUMES, ("", volume)),
-                        "annotations": {BOUND_BY_CONTROLLER: "yes"},
-                    },
-                    "spec": {"claimRef": self._reference(namespace, claim)},
-                },
-                purpose=SchedulerPurpose.VOLUMES,
-                attempt=record.attempt,
+        bound = [
+            self._annotated(
+                record,
+                VOLUMES,
+                ("", volume),
+                {BOUND_BY_CONTROLLER: "yes"},
+                spec={"claimRef": self._reference(namespace, claim)},
             )
             for volume, namespace, claim in decisions.bind
         ]
-        return actions
+        return [*provisioned, *bound]
 
-    def _guard(self, resource: Resource, key: Key) -> dict[str, str | None]:
+    def _annotated(
+        self, record: QueuedPod, resource: Resource, at: Key, annotations: RawObject, **more: RawObject
+    ) -> Patch:
         """Only as it was when it was chosen: it may be somebody else's by now."""
-        seen = self._mirror.storage.get((resource, key))
-        return {"uid": seen.uid, "resourceVersion": seen.resource_version} if seen else {}
+        seen = self._mirror.storage.get((resource, at))
+        guard = {"uid": seen.uid, "resourceVersion": seen.resource_version} if seen else {}
+        return Patch(
+            resource=resource,
+            key=record.key,
+            at=at,
+            body={"metadata": {**guard, "annotations": annotations}, **more},
+            purpose=SchedulerPurpose.VOLUMES,
+            attempt=record.attempt,
+        )
 
     def _reference(self, namespace: str, claim: str) -> dict[str, str | None]:
         found = self._mirror.cluster.volumes.claim(namespace, claim)
@@ -260,13 +340,13 @@ class Reservations:
 
     def _give_back_late(self, action: Action, outcome: Outcome, uid: str) -> list[Action]:
         """The attempt was over before the answer came."""
-        if isinstance(action, Patch) and (outcome.ok or _is_open(outcome)):
+        if isinstance(action, Patch) and (outcome.ok or outcome.busy):
             return [_returning(action, uid)]
         return self._one_less(action.key, uid)
 
     def returned(self, action: Action, outcome: Outcome) -> list[Action] | None:
         """Take the answer to a reservation given back; what can be asked now, None to repeat the request."""
-        return None if _is_open(outcome) else self._one_less(action.key, _uid(action))
+        return None if outcome.busy else self._one_less(action.key, _uid(action))
 
     def _one_less(self, key: Key, uid: str) -> list[Action]:
         self._returns[uid] -= 1
@@ -295,11 +375,6 @@ class Reservations:
         self._owed.update({(key, work.attempt, claim): uid for claim in work.open})
         answered = [claim for name, claim in work.chosen.items() if name not in work.open]
         return [_returning(_patch(claim, key, {}, work.attempt), uid) for claim in answered]
-
-
-def _is_open(outcome: Outcome) -> bool:
-    """Whether the request may be carried out all the same, or be made again."""
-    return outcome.code in (0, 429) or outcome.code >= 500
 
 
 def _returning(reservation: Patch, uid: str) -> Patch:

@@ -17,8 +17,8 @@ from itertools import count
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import GroupKey
+from berth.machines.cache import take
 from berth.machines.contract import Action, Purpose
-from berth.machines.indexes import take
 from berth.machines.rates import Backoff
 
 # --- one pod --------------------------------------------------------------------------------------
@@ -41,18 +41,10 @@ class SchedulingPhase(StrEnum):
     BOUND = "bound"  # the binding was made; waiting to see it
 
 
-PENDING = frozenset(
-    {
-        SchedulingPhase.ACTIVE,
-        SchedulingPhase.BACKOFF,
-        SchedulingPhase.UNSCHEDULABLE,
-        SchedulingPhase.GATED,
-        SchedulingPhase.SCHEDULING,
-    }
-)
 ASSUMED = frozenset(
     {SchedulingPhase.VOLUMES, SchedulingPhase.BINDING, SchedulingPhase.UNSURE, SchedulingPhase.BOUND}
 )
+PENDING = frozenset(SchedulingPhase) - ASSUMED
 
 
 class SchedulerPurpose(Purpose):
@@ -239,7 +231,7 @@ class SchedulingQueue:
         self._retime(record)
 
     def bind(self, record: QueuedPod) -> None:
-        """The binding is sent, for the first time or once more."""
+        """The binding is sent, after volumes and claims or once more."""
         record.again = record.deadline = None
         self._become(record, SchedulingPhase.BINDING)
         self._retime(record)

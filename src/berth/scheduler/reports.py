@@ -1,15 +1,16 @@
-"""What people are told about a pod: its `PodScheduled` condition and its events."""
+"""What people are told: the conditions of pods and of groups, and the events of pods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Generic, TypeVar
 
 from berth.engine.rules import LOG_KEYWORDS
 from berth.kube.api_resources import PODS
-from berth.kube.objects import Key, Pod
+from berth.kube.objects import Key, Pod, RawObject, key_of
+from berth.kube.pods import condition
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
@@ -19,6 +20,8 @@ from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingQueue
 
 _NOTE_LENGTH = 1024  # of an event
 _PAUSES = Backoff(1.0, 30.0)
+_SCHEDULED = "PodScheduled"
+_K = TypeVar("_K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,10 @@ class FailedAttempt:
 TellFailed = Callable[[FailedAttempt], None]
 
 
-def untold(attempt: FailedAttempt) -> None:
-    """For those who do not want to know."""
-
-
 class Reports:
     """The Events of pods, and what logs hear."""
 
-    def __init__(self, component: str, tell: TellFailed = untold) -> None:
+    def __init__(self, component: str, tell: TellFailed) -> None:
         self.recorder = Recorder(component)
         self.tell = tell
 
@@ -74,39 +73,45 @@ class Reports:
         self.recorder.record(now, PODS, pod, WARNING, "FailedScheduling", message)
 
 
+# --- conditions -----------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
-class _Statement:
-    """What a pod's status ought to say."""
+class Statement:
+    """What the status of an object ought to say.
+
+    Attributes:
+        status, reason, message: Of its condition.
+        nominated: The node that is being cleared for a pod.
+    """
 
     number: int
+    status: str
     reason: str
     message: str
-    nominated: str | None
+    nominated: str | None = None
     tries: int = 0
     due: float = 0.0
     under_way: bool = False
 
 
-class Statements:
-    """What is to be written into the status of pods that have no node, until it is there.
+class Statements(Generic[_K]):
+    """What is to be written into the status of objects, until it is there.
 
     Nothing is written before it is asked for: a standby keeps quiet.  A write that fails is repeated
     while it is still true.
     """
 
-    def __init__(self, queue: SchedulingQueue) -> None:
-        self._queue = queue
+    def __init__(self) -> None:
         self._numbers = count(1)
-        self._open: dict[Key, _Statement] = {}
+        self._open: dict[_K, Statement] = {}
 
-    def want(self, record: QueuedPod, reason: str, message: str, nominated: str | None = None) -> None:
-        self._open[record.key] = _Statement(next(self._numbers), reason, message, nominated)
-        pods = self._queue.pods
-        if len(self._open) > 2 * len(pods) + 1024:
-            self._open = {key: found for key, found in self._open.items() if key in pods}
+    def _write(self, key: _K, statement: Statement, now: float) -> Action | None:
+        """The request that makes the status say so; None if it does, or there is no such object any more."""
+        raise NotImplementedError
 
     def due(self) -> float | None:
-        return min((s.due for s in self._open.values() if not s.under_way), default=None)
+        return min((each.due for each in self._open.values() if not each.under_way), default=None)
 
     def take(self, now: float) -> list[Action]:
         """The writes that are due."""
@@ -114,74 +119,117 @@ class Statements:
         for key, statement in list(self._open.items()):
             if statement.under_way or statement.due > now:
                 continue
-            record = self._queue.pending(key)
-            body = None if record is None else _difference(record, statement, now)
-            if record is None or body is None:
+            action = self._write(key, statement, now)
+            if action is None:
                 del self._open[key]
-                continue
-            statement.under_way = True
-            actions.append(_patch(record, statement, body))
+            else:
+                statement.under_way = True
+                actions.append(action)
         return actions
 
-    def done(self, action: Action, outcome: Outcome) -> None:
-        key = action.key
+    def _answered(self, key: _K, action: Action, outcome: Outcome, *, settled: bool) -> Statement | None:
+        """Learn what became of a write: what is settled with it, or it is made again after a pause."""
         statement = self._open.get(key)
         if statement is None or statement.number != action.attempt:
-            return  # something newer is to be said
-        if outcome.ok or outcome.missing:
-            del self._open[key]
-            if record := self._queue.pending(key):
-                record.said = (statement.reason, statement.message, statement.nominated)
-            return
+            return None  # something newer is to be said
+        if settled:
+            return self._open.pop(key)
         statement.tries += 1
-        pause = _PAUSES.after(statement.tries)
-        statement.due = outcome.at + max(pause, outcome.retry_after or 0.0)
+        statement.due = outcome.again(_PAUSES.after(statement.tries))
         statement.under_way = False
+        return None
 
 
-def _difference(record: QueuedPod, statement: _Statement, now: float) -> dict[str, Any] | None:
-    """What has to change in the pod's status; None if nothing."""
+class PodStatements(Statements[Key]):
+    """Why pods have no node, and which one is being cleared for them."""
+
+    def __init__(self, queue: SchedulingQueue) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def want(self, record: QueuedPod, reason: str, message: str, nominated: str | None = None) -> None:
+        self._open[record.key] = Statement(next(self._numbers), "False", reason, message, nominated)
+        pods = self._queue.pods
+        if len(self._open) > 2 * len(pods) + 1024:
+            self._open = {key: found for key, found in self._open.items() if key in pods}
+
+    def _write(self, key: Key, statement: Statement, now: float) -> Action | None:
+        record = self._queue.pending(key)
+        change = None if record is None else _difference(record, statement, now)
+        if record is None or not change:
+            return None
+        # In the version it was last seen in: a pod that was bound meanwhile must not be told otherwise.
+        return pod_status_patch(
+            record.pod, change, key, SchedulerPurpose.STATEMENT, statement.number, in_version=True
+        )
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        settled = outcome.ok or outcome.missing
+        said = self._answered(action.key, action, outcome, settled=settled)
+        if said is not None and (record := self._queue.pending(action.key)):
+            record.said = (said.reason, said.message, said.nominated)
+
+
+def _difference(record: QueuedPod, statement: Statement, now: float) -> RawObject:
+    """What has to change in the pod's status."""
     status = record.pod.status
     if record.said is not None:
         reason, message, nominated = record.said
     else:
         reason, message = _stated(record.pod)
         nominated = (status.nominated_node_name if status else None) or None
-    change: dict[str, Any] = {}
+    change: RawObject = {}
     if (reason, message) != (statement.reason, statement.message):
-        change["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": statement.reason,
-                "message": statement.message,
-                "lastProbeTime": None,
-                "lastTransitionTime": stamp(now),
-            }
-        ]
+        entry = timed_condition(_SCHEDULED, statement.status, statement.reason, statement.message, now)
+        change["conditions"] = [entry]
     if nominated != statement.nominated:
         change["nominatedNodeName"] = statement.nominated
-    return change or None
-
-
-def _patch(record: QueuedPod, statement: _Statement, change: dict[str, Any]) -> Patch:
-    metadata = record.pod.metadata
-    # With the version the pod was last seen in: a pod that was bound meanwhile must not be told otherwise.
-    guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-    return Patch(
-        resource=PODS,
-        key=record.key,
-        body={"metadata": guard, "status": change},
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        purpose=SchedulerPurpose.STATEMENT,
-        attempt=statement.number,
-    )
+    return change
 
 
 def _stated(pod: Pod) -> tuple[str, str]:
     """What the pod's condition says already, from an earlier run."""
-    for stated in (pod.status.conditions if pod.status else None) or ():
-        if stated.type == "PodScheduled" and stated.status == "False":
-            return (stated.reason or "", stated.message or "")
-    return ("", "")
+    stated = condition(pod.status.conditions if pod.status else None, _SCHEDULED)
+    if stated is None or stated.status != "False":
+        return ("", "")
+    return (stated.reason or "", stated.message or "")
+
+
+def timed_condition(kind: str, status: str, reason: str, message: str, now: float) -> RawObject:
+    """A condition of a pod that changes now."""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": stamp(now),
+    }
+
+
+def pod_status_patch(
+    pod: Pod,
+    change: RawObject,
+    key: Key,
+    purpose: SchedulerPurpose,
+    attempt: int,
+    *,
+    in_version: bool = False,
+) -> Patch:
+    """A change of a pod's status, made for the pod of `key`, if it is still the one that was seen.
+
+    With `in_version` only if nothing else has changed, either.
+    """
+    guard = {"uid": pod.metadata.uid}
+    if in_version:
+        guard["resourceVersion"] = pod.metadata.resource_version
+    return Patch(
+        resource=PODS,
+        key=key,
+        at=key_of(pod.metadata),
+        body={"metadata": guard, "status": change},
+        subresource="status",
+        form=STRATEGIC_PATCH,
+        purpose=purpose,
+        attempt=attempt,
+    )

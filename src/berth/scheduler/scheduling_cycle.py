@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from berth.engine.placement.plan import plan_for
-from berth.engine.placement.together import NoNode
+from berth.engine.placement.fit_error import NO_NODES, fit_error
+from berth.engine.placement.plan import Plan, SchedulingError, plan_for
+from berth.engine.placement.together import NoNode, place_together
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.dynamic_resources import reserves_claims
+from berth.engine.rules.volume_binding import binds_volumes
+from berth.engine.state.arrays import Int32Array
 from berth.engine.state.pod_class import PodClass
+from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
+from berth.machines.mirror import Mirror
 from berth.scheduler import metrics as measured
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.groups import Group
-from berth.scheduler.placing import Choice, Placer
 from berth.scheduler.preemption import Preemptor
+from berth.scheduler.preparing import Choice, Nominations
 from berth.scheduler.queue import QueuedPod, SchedulingPhase
 from berth.scheduler.reports import FailedAttempt
 from berth.scheduler.state import SchedulerState
@@ -159,7 +164,7 @@ class SchedulingCycle:
             return
         if not self._may_found(members):
             return
-        found = self._placer.place_together(members, needed)
+        found = place_together(self._placer, members, needed)
         state.metrics.algorithm_seconds.observe(state.timer() - started)
         if isinstance(found, NoNode):
             found = _for_group(found, group, len(members))
@@ -208,3 +213,70 @@ def _seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
 
 def _for_group(why: NoNode, group: Group, members: int) -> NoNode:
     return replace(why, message=group.state.no_room(members, why.message), failed=False)
+
+
+# --- questions to the engine ----------------------------------------------------------------------
+
+
+class Placer:
+    """Asks the engine for nodes, with what is nominated taken into account."""
+
+    def __init__(self, mirror: Mirror, nominations: Nominations) -> None:
+        self._mirror = mirror
+        self._nominations = nominations
+        self.cluster = mirror.cluster
+
+    def place(self, record: QueuedPod) -> Choice | NoNode:
+        """The best node for a pod, or why there is none."""
+        try:
+            pod_class = self.cluster.class_of(record.pod)
+        except AnnotationError as error:
+            return NoNode(None, str(error), failed=True)
+        try:
+            with self._nominations.as_seen_by(record.key, record.priority):
+                slot = self._choose(record, pod_class)
+        except SchedulingError as error:
+            return NoNode(pod_class, str(error), failed=True)
+        if slot is None:
+            return self._unplaced(record, pod_class)
+        return self.at(record, pod_class, slot)
+
+    def at(self, record: QueuedPod, pod_class: PodClass, slot: int) -> Choice:
+        node = self.cluster.nodes.names[slot] or ""
+        if not binds_volumes(pod_class):
+            return Choice(record, pod_class, node)
+        return Choice(record, pod_class, node, self.cluster.volumes.decisions(pod_class, node))
+
+    def _choose(self, record: QueuedPod, pod_class: PodClass) -> int | None:
+        if not self.cluster.nodes.live:
+            return None
+        plan = plan_for(self.cluster, pod_class)
+        also = self._unreserved(plan) if self._nominations else None
+        if record.nominated is not None:
+            slot = self.cluster.nodes.slot_of.get(record.nominated)
+            if slot is not None and not (plan.blocked()[slot] or (also is not None and also[slot])):
+                return slot
+        return plan.choose(also=also)
+
+    def _unreserved(self, plan: Plan) -> Int32Array | None:
+        """What is blocked while no reservation counts: a pod must not rely on a peer still to come."""
+        pod_class = plan.pod_class
+        if not any(rule.relies_on_peers(pod_class) for rule in TOPOLOGY_RULES):
+            return None
+        with self._nominations.without_any():
+            return plan.blocked().copy()
+
+    def _unplaced(self, record: QueuedPod, pod_class: PodClass) -> NoNode:
+        if not self.cluster.nodes.live:
+            return NoNode(pod_class, NO_NODES)
+        with self._nominations.as_seen_by(record.key, record.priority):
+            return NoNode(pod_class, *fit_error(plan_for(self.cluster, pod_class)))
+
+    def class_of(self, member: QueuedPod) -> PodClass | None:
+        return self._mirror.class_of(member.pod)
+
+    def count(self, choice: Choice) -> None:
+        self._mirror.suppose(choice.record.pod, choice.pod_class, choice.node, choice.volumes)
+
+    def take_back(self, choice: Choice) -> None:
+        self._mirror.withdraw(choice.record.pod)

@@ -8,23 +8,20 @@ from dataclasses import dataclass, field
 
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import PodClass
-from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import SCHEDULER_ERROR
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.machines.story import Story
+from berth.machines.recorder import Story
 from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding
 from berth.scheduler.groups import GroupConditions, Groups
 from berth.scheduler.metrics import SchedulerMetrics
-from berth.scheduler.placing import Nominations
-from berth.scheduler.preparing import Reservations, VolumeWork
+from berth.scheduler.preparing import Nominations, Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
-from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed, untold
+from berth.scheduler.reports import FailedAttempt, PodStatements, Reports, TellFailed
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
 IN_FLIGHT = 48
@@ -70,7 +67,7 @@ class SchedulerState:
         settings: SchedulerSettings,
         metrics: SchedulerMetrics,
         timer: Callable[[], float],
-        tell: TellFailed = untold,
+        tell: TellFailed,
     ) -> None:
         self.settings = settings
         self.metrics = metrics
@@ -85,17 +82,11 @@ class SchedulerState:
         self.volumes = VolumeWork(self.mirror)
         self.reservations = Reservations(self.mirror)
         self.reports = Reports(settings.component, tell)
-        self.statements = Statements(self.queue)
+        self.statements = PodStatements(self.queue)
         self.story = Story()
         self.ready: list[Action] = []
         self.retries: list[tuple[float, Action]] = []
         self.now = 0.0
-
-    def class_of(self, pod: Pod) -> PodClass | None:
-        try:
-            return self.mirror.cluster.class_of(pod)
-        except AnnotationError:
-            return None  # said when it is tried
 
     def gate(self, record: QueuedPod, reason: str, message: str) -> None:
         self.queue.gate(record)

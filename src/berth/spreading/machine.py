@@ -8,14 +8,14 @@ StatefulSets and Jobs decide by themselves which pod goes: they have no such hoo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from berth.engine.execution.rebalancing import OPT_OUT, Move, counted_by
-from berth.engine.execution.removal_order import removal_order
+from berth.engine.execution.rebalancing import Move
+from berth.engine.execution.removal_order import counted_by, removal_order
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.cluster import pod_name
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
-from berth.kube.objects import Key, LivePod, LiveWorkload, Node, Pod, RawObject
+from berth.kube.objects import Key, LivePod, LiveWorkload, Node, Pod, RawObject, key_of
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
 from berth.kube.well_known import DELETED, POD_DELETION_COST
@@ -23,7 +23,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Machine, Outcome, Patch, Purpose
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.machines.recorder import EVENT, NORMAL, Recorder
+from berth.machines.recorder import EVENT, NORMAL, Recorder, silent
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
 from berth.spreading.metrics import SpreadingMetrics, SpreadingStateCollector
@@ -36,11 +36,6 @@ _PLANS_AT_ONCE = 5  # of those that are to be moved, which takes longer
 _FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
 _NOTHING = Standing()  # is thought of a group that nobody has looked at
 TellPlan = Callable[[Move], None]
-
-
-def _silent(move: Move) -> None:
-    del move
-
 
 _BACKOFF = Backoff(first=1.0, longest=60.0)
 
@@ -76,7 +71,7 @@ class KeepSpread:
         *,
         metrics: SpreadingMetrics | None = None,
         wakes: Sequence[Machine] = (),
-        tell: TellPlan = _silent,
+        tell: TellPlan = silent,
     ) -> None:
         self._cache = cache
         self._settings = settings or SpreadingSettings()
@@ -92,7 +87,7 @@ class KeepSpread:
         self._skews: dict[Key, list[ConstraintCounts]] = {}
         self._changed_nodes: dict[str, None] = {}
         self._freed = False  # a pod went: there may be room now
-        self.metrics.registry.register(SpreadingStateCollector(lambda: self._skews, self.rebalancer))
+        self.metrics.registry.register(SpreadingStateCollector(self._skews, self.rebalancer))
         self._recorder = Recorder(COMPONENT)
         self._due: dict[Key, float] = {}  # groups that are to be ranked, and from when
         self._changed: dict[Key, None] = {}  # since the last call, at whatever time that is
@@ -119,9 +114,8 @@ class KeepSpread:
         elif event.resource == REPLICA_SETS:
             self._look_at(event.key)
         elif event.resource == DEPLOYMENTS:
-            for key, replica_set in self._replica_sets_of(event.object):
-                del replica_set
-                self._look_at(key)
+            for found in self._cache.owned(REPLICA_SETS, event.object.metadata.uid, LiveWorkload):
+                self._look_at(key_of(found.metadata))
 
     def _pod(self, event: Event) -> None:
         pod, key, known = event.object, event.key, event.old
@@ -158,10 +152,6 @@ class KeepSpread:
         if key in self.groups.by_key:
             self._changed[key] = None
 
-    def _replica_sets_of(self, deployment: LiveWorkload) -> Iterator[tuple[Key, LiveWorkload]]:
-        for found in self._cache.owned(REPLICA_SETS, deployment.metadata.uid, LiveWorkload):
-            yield (found.metadata.namespace or "", found.metadata.name or ""), found
-
     # --- deciding -----------------------------------------------------------------------------------
 
     def due(self) -> float | None:
@@ -186,7 +176,7 @@ class KeepSpread:
         if not self._settings.enabled:
             self._changed.clear()
             marked, self._marked = self._marked, {}
-            return [self._take_back(key, now) for key in marked if key in self._mirror.bound]
+            return [self._take_back(self._mirror.bound[key]) for key in marked if key in self._mirror.bound]
         self._gather(now)
         ready = [key for key, when in self._due.items() if when <= now][:_GROUPS_AT_ONCE]
         actions: list[Action] = []
@@ -224,7 +214,7 @@ class KeepSpread:
         newest = next(reversed(group.pods), None)
         found = self._mirror.cluster.find_pod("/".join(newest)) if newest is not None else None
         self._skews[group.key] = counted_by(self._mirror.cluster, found[0]) if found is not None else []
-        if self._opted_out(group):
+        if self.rebalancer.is_opted_out(group):
             self.rebalancer.forget(group.key)
             return
         known = self.rebalancer.standings.get(group.key, _NOTHING).refusal
@@ -273,10 +263,8 @@ class KeepSpread:
 
     def _ranked(self, group: SpreadReplicaSet, now: float) -> Iterator[Action]:
         pods = {pod_name(pod): pod for key in group.pods if (pod := self._mirror.bound.get(key)) is not None}
-        if self._opted_out(group):
-            for pod in pods.values():
-                if is_marked(pod):
-                    yield self._take_back((pod.metadata.namespace or "", pod.metadata.name or ""), now)
+        if self.rebalancer.is_opted_out(group):
+            yield from (self._take_back(pod) for pod in pods.values() if is_marked(pod))
             return
         oldest_first = sorted(pods, key=lambda name: (pods[name].metadata.creation_timestamp or "", name))
         order = [
@@ -285,19 +273,9 @@ class KeepSpread:
         self._tell_foreign(group, len(pods) - len(order), now)
         current = {name: cost for name in order if (cost := own_cost(pods[name])) is not None}
         for name, cost in new_costs(order, current).items():
-            key = (pods[name].metadata.namespace or "", pods[name].metadata.name or "")
-            if key not in self._under_way or self._under_way[key]:
-                yield self._patch(key, pods[name], {POD_DELETION_COST: str(cost), OURS: str(cost)})
+            if self._under_way.get(key_of(pods[name].metadata)) != 0:  # 0 is on its way for the first time
+                yield self._patch(pods[name], {POD_DELETION_COST: str(cost), OURS: str(cost)})
                 self.metrics.written.inc()
-
-    def _opted_out(self, group: SpreadReplicaSet) -> bool:
-        """By the workload's annotation; a Deployment's stays on its ReplicaSets when it is removed there."""
-        workload = self._cache.get(REPLICA_SETS, group.key, LiveWorkload)
-        owner = controller_of(workload.metadata) if workload is not None else None
-        if owner is not None and owner.kind == DEPLOYMENTS.kind:
-            deployment = self._cache.get(DEPLOYMENTS, (group.key[0], owner.name or ""), LiveWorkload)
-            workload = deployment or workload
-        return workload is not None and (workload.metadata.annotations or {}).get(OPT_OUT) == "false"
 
     def _tell_foreign(self, group: SpreadReplicaSet, number: int, now: float) -> None:
         """Say once of a ReplicaSet that somebody else has an order for some of its pods."""
@@ -311,15 +289,12 @@ class KeepSpread:
         )
         self._recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "DeletionCostNotOurs", message)
 
-    def _take_back(self, key: Key, now: float) -> Action:
-        del now
-        pod = self._mirror.bound[key]
-        annotations: dict[str, str | None] = {OURS: None}
-        if own_cost(pod) is not None:
-            annotations[POD_DELETION_COST] = None
-        return self._patch(key, pod, annotations)
+    def _take_back(self, pod: Pod) -> Action:
+        names = (OURS,) if own_cost(pod) is None else (OURS, POD_DELETION_COST)
+        return self._patch(pod, dict.fromkeys(names))
 
-    def _patch(self, key: Key, pod: Pod, annotations: dict[str, str] | dict[str, str | None]) -> Action:
+    def _patch(self, pod: Pod, annotations: Mapping[str, str | None]) -> Action:
+        key = key_of(pod.metadata)
         self._under_way.setdefault(key, 0)
         body: RawObject = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
         return Patch(resource=PODS, key=key, body=body, purpose=SpreadingPurpose.COST)
@@ -335,9 +310,8 @@ class KeepSpread:
             return  # it is written, or the pod is another or no more
         self.metrics.failed.inc()
         self._under_way[action.key] = tries + 1
-        owner = (
-            controller_of(pod.metadata) if (pod := self._mirror.bound.get(action.key)) is not None else None
-        )
+        pod = self._mirror.bound.get(action.key)
+        owner = controller_of(pod.metadata) if pod is not None else None
         if owner is not None:
             self._due[action.key[0], owner.name or ""] = outcome.at + _BACKOFF.after(tries + 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -29,9 +29,7 @@ class SpreadingMetrics:
 class SpreadingStateCollector(Collector):
     """What the machine knows anyway, read when it is asked for."""
 
-    def __init__(
-        self, skews: Callable[[], Mapping[Key, Sequence[ConstraintCounts]]], rebalancer: Rebalancer
-    ) -> None:
+    def __init__(self, skews: Mapping[Key, Sequence[ConstraintCounts]], rebalancer: Rebalancer) -> None:
         self._skews = skews
         self._rebalancer = rebalancer
 
@@ -39,7 +37,7 @@ class SpreadingStateCollector(Collector):
         text = "How far the fullest domain lies above the emptiest, by ReplicaSet and spread constraint."
         labels = ("namespace", "replicaset", "topology_key", "when_unsatisfiable", "max_skew")
         skew = GaugeMetricFamily("berth_spread_skew", text, labels=labels)
-        for (namespace, name), counted in list(self._skews().items()):
+        for (namespace, name), counted in list(self._skews.items()):
             for key, action, most, value in dict.fromkeys(
                 (each.topology_key, each.when_unsatisfiable, str(each.max_skew), each.skew)
                 for each in counted

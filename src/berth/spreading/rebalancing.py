@@ -34,15 +34,14 @@ from berth.engine.state.cluster import pod_name
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PodDisruptionBudget
 from berth.kube.ownership import controller_of
-from berth.kube.pods import is_finished, is_ready, is_terminating
+from berth.kube.pods import is_active, is_ready, is_terminating
 from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
-from berth.machines.mirror import Mirror
-from berth.machines.moves import WantedMove
+from berth.machines.contract import WantedMove
+from berth.machines.mirror import Mirror, pod_key
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
-from berth.spreading.landings import LandingMemory, Landings
+from berth.spreading.pacing import PATIENCE, LandingMemory, Landings, Turns
 from berth.spreading.settings import SpreadingSettings
-from berth.spreading.turns import PATIENCE, Turns
 
 # Why a group that is uneven stays as it is, besides what the engine says.
 BUDGET, NEW_NODE, BACKED_OFF, UNDER_WAY = "budget", "new-node", "backed-off", "under-way"
@@ -87,7 +86,7 @@ TellTurn = Callable[[SpreadReplicaSet, Standing, float], None]
 
 
 class Rebalancer:
-    """Who should move; see `berth.machines.moves.MoveSource`.
+    """Who should move; see `berth.machines.contract.MoveSource`.
 
     Attributes:
         revision: Grows when other moves are wanted.
@@ -106,7 +105,7 @@ class Rebalancer:
         self._groups = groups
         self._settings = settings
         self._under_way: dict[Key, _UnderWay] = {}
-        self._landings = Landings(lambda pod: self._mirror.bound.get(_key(pod)))
+        self._landings = Landings(mirror.pod)
         self._changed_nodes: dict[str, float] = {}
         self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
@@ -131,7 +130,7 @@ class Rebalancer:
     def confirms(self, pod: str) -> bool:
         move = self._judged(pod)
         group = self._group_of(pod)
-        bound = self._mirror.bound.get(_key(pod))
+        bound = self._mirror.pod(pod)
         if move is None or group is None or bound is None:
             return False
         known = frozenset(each.metadata.uid or "" for each in self._pods(group))
@@ -166,7 +165,7 @@ class Rebalancer:
         return sent is not None and sent.move.pod != pod
 
     def _group_of(self, pod: str) -> SpreadReplicaSet | None:
-        return self._groups.of(_key(pod))
+        return self._groups.of(pod_key(pod))
 
     # --- looking at a group -------------------------------------------------------------------------
 
@@ -289,7 +288,7 @@ class Rebalancer:
         return max(self._leaving[pod].at for pod in going) + PATIENCE
 
     def _goes(self, pod: str, sent: _UnderWay) -> bool:
-        bound = self._mirror.bound.get(_key(pod))
+        bound = self._mirror.pod(pod)
         return bound is not None and bound.metadata.uid == sent.uid and is_terminating(bound)
 
     def whole_plan(self) -> list[Move]:
@@ -320,11 +319,17 @@ class Rebalancer:
 
     def how(self, group: SpreadReplicaSet) -> Rebalance:
         """What the workload says, or else the settings."""
-        workload = self.workload(group)
-        annotations = (workload.metadata.annotations or {}) if workload is not None else {}
-        if annotations.get(OPT_OUT) == "false":
+        if self.is_opted_out(group):
             return Rebalance()
-        return rebalance_of(annotations, self._settings.rebalance)
+        return rebalance_of(self._annotations(group), self._settings.rebalance)
+
+    def is_opted_out(self, group: SpreadReplicaSet) -> bool:
+        """By the workload's annotation; a Deployment's stays on its ReplicaSets when it is removed there."""
+        return self._annotations(group).get(OPT_OUT) == "false"
+
+    def _annotations(self, group: SpreadReplicaSet) -> dict[str, str]:
+        workload = self.workload(group)
+        return (workload.metadata.annotations if workload is not None else None) or {}
 
     def _movable(
         self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
@@ -353,15 +358,9 @@ class Rebalancer:
     def _unrest(self, group: SpreadReplicaSet) -> str:
         """Why a group is not to be disturbed: not all its pods are there and Ready, or it is another soon."""
         replica_set = self._cache.get(REPLICA_SETS, group.key, LiveWorkload)
-        if replica_set is None or replica_set.metadata.uid != group.uid:
+        if replica_set is None or not _stays(replica_set, group.uid):
             return SCALING
-        if replica_set.metadata.deletion_timestamp:
-            return SCALING
-        pods = [
-            pod
-            for pod in self._cache.owned(PODS, group.uid, LivePod)
-            if not is_terminating(pod) and not is_finished(pod)
-        ]
+        pods = [pod for pod in self._cache.owned(PODS, group.uid, LivePod) if is_active(pod)]
         wanted = 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
         if len(pods) != wanted or not all(pod.spec.node_name for pod in pods):
             return SCALING
@@ -375,9 +374,7 @@ class Rebalancer:
             return False
         key = (replica_set.metadata.namespace or "", owner.name or "")
         deployment = self._cache.get(DEPLOYMENTS, key, LiveWorkload)
-        if deployment is None or deployment.metadata.uid != owner.uid:
-            return True
-        if deployment.metadata.deletion_timestamp:
+        if deployment is None or not _stays(deployment, owner.uid):
             return True
         others = self._cache.owned(REPLICA_SETS, owner.uid, LiveWorkload)
         return any(
@@ -395,7 +392,7 @@ class Rebalancer:
         trusted = self._changed_nodes.get(move.landing or "", -math.inf) + self._settings.rebalance_delay
         if trusted > self._now:
             return NEW_NODE, trusted
-        bound = self._mirror.bound.get(_key(move.pod))
+        bound = self._mirror.pod(move.pod)
         if bound is not None and self._is_protected(bound.metadata.namespace, bound.metadata.labels or {}):
             return BUDGET, None
         return "", None
@@ -413,7 +410,7 @@ class Rebalancer:
     def _is_there(self, key: Key) -> bool:
         """Whether the pod that was to go is there and stays."""
         sent = self._under_way[key]
-        pod = self._mirror.bound.get(_key(sent.move.pod))
+        pod = self._mirror.pod(sent.move.pod)
         return pod is not None and pod.metadata.uid == sent.uid and not is_terminating(pod)
 
     def _settle(self, group: SpreadReplicaSet, how: Rebalance) -> None:
@@ -451,9 +448,9 @@ class Rebalancer:
         )
 
 
-def _key(pod: str) -> Key:
-    namespace, _, name = pod.partition("/")
-    return (namespace, name)
+def _stays(workload: LiveWorkload, uid: str | None) -> bool:
+    """Whether it is the one of this uid, and is not being deleted."""
+    return workload.metadata.uid == uid and not workload.metadata.deletion_timestamp
 
 
 def _age(pod: LivePod) -> tuple[str, str]:

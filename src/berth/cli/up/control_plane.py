@@ -31,12 +31,12 @@ from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
-from berth.eviction.decisions import silent
 from berth.kube.api_resources import EVENTS, POLICIES, VIEWS, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGateError, FeatureGates
 from berth.kube.objects import PartialObjectMetadata, RawObject
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
+from berth.machines.recorder import silent
 from berth.spreading import KeepSpread, SpreadingSettings
 from berth.spreading.metrics import SpreadingMetrics
 

@@ -16,13 +16,13 @@ from enum import Enum
 
 import numpy as np
 
+from berth.engine.execution.removal_order import busyness, counted_by, counts_apart, is_apart
+from berth.engine.execution.replacements import restored
 from berth.engine.placement.plan import SchedulingError, plan_for
-from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.engine.state.tables import NOWHERE
-from berth.kube.amounts.resource_names import CPU, MEMORY
 
 # Of pods that are in equally full domains one is asked about, and of all together so many.
 _MOST_ASKED = 48
@@ -132,15 +132,9 @@ def rebalance_of(annotations: Mapping[str, str], otherwise: Rebalance) -> Rebala
     )
 
 
-def counted_by(cluster: Cluster, pod_class: PodClass) -> list[ConstraintCounts]:
-    """The spread constraints that pods of a class state, with what they count now."""
-    rules = plan_for(cluster, pod_class).topology_rules
-    return [counted for rule in rules for counted in rule.constraint_counts()]
-
-
 def unevenness(cluster: Cluster, witnesses: Sequence[str]) -> Unevenness:
     """How uneven the pods are that the constraints of some pods count."""
-    return _total(_Constraints(cluster, witnesses).measure())
+    return _Constraints(cluster, witnesses).total()
 
 
 def next_move(cluster: Cluster, group: MovableGroup) -> Move | str | None:
@@ -183,7 +177,7 @@ def plan_moves(
     asked = list(groups)
     ends: list[str | None] = [None] * len(groups)
     waiting: set[int] = set()
-    with _restored(cluster, [pod for group in groups for pod in group.pods]):
+    with restored(cluster, (pod for group in groups for pod in group.pods)):
         i, in_vain = 0, 0
         while in_vain < len(groups) and len(moves) < most:
             move = NO_NODE if i in waiting else next_move(cluster, asked[i])
@@ -218,21 +212,6 @@ def supposed(cluster: Cluster, moves: Sequence[Move]) -> Iterator[None]:
         finally:
             for key in reversed(added):
                 cluster.remove_pod(key)
-
-
-@contextmanager
-def _restored(cluster: Cluster, pods: Sequence[str]) -> Iterator[None]:
-    """Whatever becomes of these pods, they are back in the end."""
-    counted = {pod: found for pod in dict.fromkeys(pods) if (found := cluster.find_pod(pod)) is not None}
-    with cluster.without(*counted):
-        for pod, (pod_class, node, terminating) in reversed(counted.items()):
-            cluster.assume(pod, pod_class, node, terminating=terminating)
-        try:
-            yield
-        finally:
-            for pod in counted:
-                if cluster.has_pod(pod):
-                    cluster.remove_pod(pod)
 
 
 def _apply(cluster: Cluster, move: Move) -> None:
@@ -283,7 +262,7 @@ class _Constraints:
             limit = counted.minimum + counted.max_skew
             yield _Measured(counted.topology_key, counted.hard, counted.counts, limit)
         for owned in pod_class.preferred:
-            if owned.weight < 0 and owned.term.selector.matches(pod_class.labels):
+            if is_apart(pod_class, owned):
                 yield _apart(self._cluster, owned)
 
     def total(self) -> Unevenness:
@@ -297,12 +276,9 @@ def _total(measured: Sequence[_Measured]) -> Unevenness:
 
 def _apart(cluster: Cluster, owned: OwnedTerm) -> _Measured:
     """A preference for not being with each other: more than one in a domain is too many."""
-    column = cluster.nodes.column(owned.topology_key)
-    classes = [each for label_set in owned.term.selected for each in label_set.classes]
-    pods = cluster.pods_of(classes)
-    pods = pods[~cluster.pods.terminating[pods]]
-    numbers = np.bincount(column.ids[cluster.pods.node[pods]], minlength=1).tolist()
-    counts = {column.values[i] or "": number for i, number in enumerate(numbers) if i and number}
+    values = cluster.nodes.column(owned.topology_key).values
+    numbers = counts_apart(cluster, owned, terminating=False).tolist()
+    counts = {name or "": number for name, number in zip(values, numbers, strict=True) if number}
     return _Measured(owned.topology_key, hard=False, counts=counts, limit=1, weight=-owned.weight / 100)
 
 
@@ -317,7 +293,7 @@ def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measu
     slots = table.node[index]
     fits = (slots != NOWHERE) & ~table.terminating[index]
     places = _standings(cluster, slots, measured)
-    shares = _busyness(cluster, np.where(slots == NOWHERE, 0, slots))
+    shares = np.round(busyness(cluster, np.where(slots == NOWHERE, 0, slots)), 3)
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for i in sorted(np.flatnonzero(fits).tolist(), key=lambda i: (-shares[i], -i)):
         if any(over > 0 for over in places[i]):
@@ -345,16 +321,6 @@ def _standings(cluster: Cluster, slots: np.ndarray, measured: Sequence[_Measured
         ]
         found.append(over)
     return list(zip(*found, strict=True)) if found else [()] * len(slots)
-
-
-def _busyness(cluster: Cluster, slots: np.ndarray) -> list[float]:
-    nodes = cluster.nodes
-    shares = [
-        nodes.requested[nodes.row(name), slots] / np.maximum(nodes.allocatable[nodes.row(name), slots], 1)
-        for name in (CPU, MEMORY)
-    ]
-    rounded: list[float] = np.round(np.maximum(*shares), 3).tolist()
-    return rounded
 
 
 def _why(cluster: Cluster, pod: str, measured: Sequence[_Measured]) -> str:

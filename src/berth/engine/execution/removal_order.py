@@ -26,7 +26,7 @@ _NONE = -1  # a pod that a constraint does not count
 def has_order(pod_class: PodClass) -> bool:
     """Whether it matters which pod of such a class goes: it is spread, or would rather be apart."""
     return bool(pod_class.spread_constraints) or any(
-        _is_apart(pod_class, term) for term in pod_class.preferred
+        is_apart(pod_class, term) for term in pod_class.preferred
     )
 
 
@@ -48,17 +48,16 @@ def removal_order(cluster: Cluster, pods: Sequence[str]) -> list[str]:
         raise KeyError(pods[-1])
     slots = cluster.pods.node[[cluster.pods.index[pod] for pod in pods]]
     constraints = _constraints(cluster, found[0], slots)
-    busy = _busyness(cluster, slots)
+    busy = busyness(cluster, slots)
     left = np.ones(len(pods), dtype=np.bool_)
     order: list[str] = []
     for _ in pods:
         rows = np.flatnonzero(left)
-        keys = [busy[rows]]
+        keys = [-busy[rows]]
         for hard in (False, True):
             own = [each for each in constraints if each.hard is hard]
             keys.append(-sum((each.fullness()[rows] for each in own), np.zeros(len(rows))))
             keys.append(sum((each.broken_after()[rows] for each in own), np.zeros(len(rows))))
-        keys[0] = -keys[0]
         # The last key is the first to count; among equals the youngest goes, as it is listed last.
         best = int(rows[np.lexsort((-rows, *keys))[0]])
         order.append(pods[best])
@@ -112,16 +111,17 @@ class _Constraint:
 
 
 def _constraints(cluster: Cluster, pod_class: PodClass, slots: np.ndarray) -> list[_Constraint]:
+    counted = (each for each in counted_by(cluster, pod_class) if each.counts_own)
+    return [
+        *(_spread(cluster, each, slots) for each in counted),
+        *(_apart(cluster, term, slots) for term in pod_class.preferred if is_apart(pod_class, term)),
+    ]
+
+
+def counted_by(cluster: Cluster, pod_class: PodClass) -> list[ConstraintCounts]:
+    """The spread constraints that pods of a class state, with what they count now."""
     rules = plan_for(cluster, pod_class).topology_rules
-    found = [
-        _spread(cluster, counted, slots)
-        for rule in rules
-        for counted in rule.constraint_counts()
-        if counted.counts_own
-    ]
-    return found + [
-        _apart(cluster, term, slots) for term in pod_class.preferred if _is_apart(pod_class, term)
-    ]
+    return [counted for rule in rules for counted in rule.constraint_counts()]
 
 
 def _spread(cluster: Cluster, counted: ConstraintCounts, slots: np.ndarray) -> _Constraint:
@@ -134,32 +134,36 @@ def _spread(cluster: Cluster, counted: ConstraintCounts, slots: np.ndarray) -> _
     return _Constraint(counted.hard, counts, np.array(domain, dtype=np.int64), counted.max_skew, floor)
 
 
-def _is_apart(pod_class: PodClass, owned: OwnedTerm) -> bool:
+def is_apart(pod_class: PodClass, owned: OwnedTerm) -> bool:
     """Whether pods of a class would rather not be with each other."""
     return owned.weight < 0 and owned.term.selector.matches(pod_class.labels)
 
 
-def _apart(cluster: Cluster, owned: OwnedTerm, slots: np.ndarray) -> _Constraint:
+def counts_apart(cluster: Cluster, owned: OwnedTerm, *, terminating: bool) -> Int64Array:
+    """The pods that a preference for being apart is about, by the number of their domain: 0 is none."""
     column = cluster.nodes.column(owned.topology_key)
     classes = [each for label_set in owned.term.selected for each in label_set.classes]
-    counts = np.bincount(
-        column.ids[cluster.pods.node[cluster.pods_of(classes)]], minlength=len(column.values)
-    )
-    ids = column.ids[slots].astype(np.int64)
-    counts = counts.astype(np.int64)
+    pods = cluster.pods_of(classes)
+    if not terminating:
+        pods = pods[~cluster.pods.terminating[pods]]
+    counts = np.bincount(column.ids[cluster.pods.node[pods]], minlength=len(column.values)).astype(np.int64)
     counts[0] = 0
+    return counts
+
+
+def _apart(cluster: Cluster, owned: OwnedTerm, slots: np.ndarray) -> _Constraint:
+    counts = counts_apart(cluster, owned, terminating=True)
+    ids = cluster.nodes.column(owned.topology_key).ids[slots].astype(np.int64)
     # Pods that would rather be apart have no limit to keep to: only the fullest domains matter.
     return _Constraint(
         False, counts, np.where(ids > 0, ids, _NONE), int(counts.sum()), weight=-owned.weight / 100
     )
 
 
-def _busyness(cluster: Cluster, slots: np.ndarray) -> np.ndarray:
-    """How much of each pod's node is asked for, of cpu or memory, whichever is more."""
+def busyness(cluster: Cluster, slots: np.ndarray) -> np.ndarray:
+    """How much of each of these nodes is asked for, of cpu or memory, whichever is more."""
     nodes = cluster.nodes
-    shares = []
-    for resource in (CPU, MEMORY):
-        row = nodes.row(resource)
-        shares.append(nodes.requested[row, slots] / np.maximum(nodes.allocatable[row, slots], 1))
+    rows = (nodes.row(CPU), nodes.row(MEMORY))
+    shares = [nodes.requested[row, slots] / np.maximum(nodes.allocatable[row, slots], 1) for row in rows]
     result: np.ndarray = np.maximum(*shares)
     return result

@@ -6,7 +6,8 @@ during execution hold at scheduling time as well, and it does not come back to w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.placement.plan import SchedulingError, plan_for
@@ -20,31 +21,38 @@ def replacement_nodes(cluster: Cluster, evicted: Sequence[PodToEvict]) -> dict[s
     They go one by one: each finds the replacements of the earlier ones on their new nodes, and
     the later ones where they are.  The cluster is left as it was.  Pods that are not there are left out.
     """
-    pods = {each.pod: counted for each in evicted if (counted := cluster.find_pod(each.pod)) is not None}
     found: dict[str, str | None] = {}
-    with cluster.without(*pods):
-        # Pod slots freed last are given out first, and all of this frees and takes them in that order,
-        # so that every pod gets its own back.
-        for key in reversed(pods):
-            _return(cluster, key, pods[key])
-        try:
-            for key, (pod_class, _, _) in pods.items():
-                cluster.remove_pod(key)
-                found[key] = node = _choose(cluster, pod_class)
-                if node is not None:
-                    cluster.assume(key, pod_class, node)
-        finally:
-            for key in reversed(pods):
-                if not cluster.has_pod(key):
-                    _return(cluster, key, pods[key])
-            for key in pods:
-                cluster.remove_pod(key)
+    with restored(cluster, (each.pod for each in evicted)) as pods:
+        for key, pod_class in pods.items():
+            cluster.remove_pod(key)
+            found[key] = node = _choose(cluster, pod_class)
+            if node is not None:
+                cluster.assume(key, pod_class, node)
     return found
 
 
-def _return(cluster: Cluster, key: str, counted: tuple[PodClass, str, bool]) -> None:
-    pod_class, node, terminating = counted
-    cluster.assume(key, pod_class, node, terminating=terminating)
+@contextmanager
+def restored(cluster: Cluster, pods: Iterable[str]) -> Iterator[dict[str, PodClass]]:
+    """Whatever becomes of these pods, they are back in the end; yields the classes of those there are."""
+    counted = {pod: found for pod in pods if (found := cluster.find_pod(pod)) is not None}
+
+    def put(pod: str) -> None:
+        pod_class, node, terminating = counted[pod]
+        cluster.assume(pod, pod_class, node, terminating=terminating)
+
+    with cluster.without(*counted):
+        # Pod slots freed last are given out first, and all of this frees and takes them in that order,
+        # so that every pod gets its own back.
+        for pod in reversed(counted):
+            put(pod)
+        try:
+            yield {pod: pod_class for pod, (pod_class, _, _) in counted.items()}
+        finally:
+            for pod in reversed(counted):
+                if not cluster.has_pod(pod):
+                    put(pod)
+            for pod in counted:
+                cluster.remove_pod(pod)
 
 
 def _choose(cluster: Cluster, pod_class: PodClass) -> str | None:

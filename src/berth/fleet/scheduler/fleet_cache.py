@@ -34,8 +34,8 @@ from berth.kube.karmada import (
 )
 from berth.kube.objects import Key, Namespace, ObjectMeta, PartialObjectMetadata
 from berth.kube.well_known import ADDED, DELETED
+from berth.machines.cache import take
 from berth.machines.contract import Event
-from berth.machines.indexes import take
 
 # What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
 VIEWS: dict[Resource, type[Any]] = {

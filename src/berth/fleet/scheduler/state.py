@@ -17,11 +17,10 @@ from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import Binding, TargetCluster
 from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
+from berth.machines.cache import take
 from berth.machines.contract import Action, Patch
-from berth.machines.indexes import take
 from berth.machines.queue import Queue
-from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.machines.story import Story
+from berth.machines.recorder import NORMAL, WARNING, Recorder, Story
 
 # --- bindings that fit nowhere --------------------------------------------------------------------
 

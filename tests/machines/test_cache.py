@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.machines.indexes import take
+from berth.machines.cache import take
 
 
 def test_what_is_left_stays() -> None:
