@@ -19,14 +19,13 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
+from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option
 from berth.cli.input.spreading import spreading_of, spreading_options
 from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
 from berth.kube.api_resources import EVICTION_REQUESTS, VIEWS
-from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.lifecycle import ComponentSettings, StartError, Work, run_component
@@ -45,7 +44,7 @@ LEASE, PORT = "berth-controllers", 10260
 @connection_options
 @click.option("--dry-run", is_flag=True, help="Only tell what would be evicted; write nothing at all.")
 @daemon_namespaces_option
-@click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@gates_option("Switch features.")
 @eviction_options
 @spreading_options
 @click.option(
@@ -82,7 +81,7 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        gates = FeatureGates.parse(flags["feature_gates"])
+        gates = gates_of(flags["feature_gates"])
         options = Options(gates=gates, daemon_namespaces=flags["daemon_namespaces"])
         eviction = replace(
             eviction_of(flags, options, dry_run=flags["dry_run"]),
@@ -101,8 +100,6 @@ def command(
             else None,
             serving=serving_of(flags),
         )
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 

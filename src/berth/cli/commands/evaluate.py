@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from berth.cli.input.case_lines import CaseFields, judge_lines
+from berth.cli.input.options import version_option
 from berth.cli.input.validating import VALIDATE_OPTION
-from berth.cli.input.versions import version_option
 from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
 from berth.kube.schema import builtin
 from berth.kube.versions import VERSIONS

@@ -10,10 +10,9 @@ import click
 from berth.cli.fleet.linting import is_karmadas, policy_findings
 from berth.cli.fleet.options import LabelKeys
 from berth.cli.fleet.schemas import karmada_schemas
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.lint_input import Given, read_given
+from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option, version_option
 from berth.cli.input.validating import IGNORE, STRICT, WARN
-from berth.cli.input.versions import version_option
 from berth.cli.output.documents import as_json
 from berth.cli.output.lint_report import (
     Placed,
@@ -30,7 +29,6 @@ from berth.engine.offline.lint.world import LintInput, World
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.fleet.offline.lint import FLEET_CHECKS
-from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.positions import Positions
 from berth.kube.versions import VERSIONS
 
@@ -117,9 +115,7 @@ class _Codes(click.ParamType[tuple[str, ...]]):
 )
 @version_option
 @daemon_namespaces_option
-@click.option(
-    "--feature-gates", default="", metavar="GATE=BOOL,...", help="As the cluster has them; all on by default."
-)
+@gates_option("As the cluster has them; all on by default.")
 @click.option("--affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it.")
 @click.option(
     "--anti-affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it."
@@ -152,14 +148,10 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
 
 
 def _linted(given: Given, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
-    try:
-        gates = FeatureGates.parse(flags["feature_gates"])
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
     options = Options(
         version=VERSIONS[flags["kubernetes_version"]],
         daemon_namespaces=flags["daemon_namespaces"],
-        gates=gates,
+        gates=gates_of(flags["feature_gates"]),
     )
     karmada = any(map(is_karmadas, given.files))
     found = policy_findings(

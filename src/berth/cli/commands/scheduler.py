@@ -12,7 +12,6 @@ import click
 from prometheus_client import CollectorRegistry
 
 from berth.cli.input.components import (
-    bool_option,
     connection_options,
     election_of,
     given,
@@ -20,7 +19,12 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
-from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_option
+from berth.cli.input.options import (
+    bool_option,
+    configured_daemon_namespaces_option,
+    gates_of,
+    gates_option,
+)
 from berth.cli.output.attempt_log import log_failed_attempt
 from berth.cli.output.tables import tell
 from berth.engine.state.options import options_of
@@ -35,7 +39,7 @@ from berth.kube.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
-from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.gates import FeatureGates
 from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration import SchedulerConfiguration, default, load
 from berth.live import logs
@@ -88,7 +92,7 @@ WRITERS = 12
     is_flag=True,
     help="Leave pods with spec.resourceClaims to another scheduler, one that allocates devices.",
 )
-@click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@gates_option("Switch features.")
 @operating_options("berth-scheduler", 10259)
 def command(
     *,
@@ -110,8 +114,6 @@ def command(
         scheduler, settings, notes = _settings(
             kubeconfig, context, config, scheduler_name, feature_gates, flags
         )
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for note in notes:
@@ -165,7 +167,7 @@ def _settings(
     flags: Mapping[str, Any],
 ) -> tuple[SchedulerSettings, ComponentSettings, tuple[str, ...]]:
     """What flags and file say together; a flag wins over the file."""
-    gates = FeatureGates.parse(feature_gates)
+    gates = gates_of(feature_gates)
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     connection = configuration.client_connection

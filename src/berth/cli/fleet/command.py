@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.fleet.options import LIVE_IMPROVEMENTS, options_of, placing_options, switch
 from berth.cli.input.components import (
-    bool_option,
     connection_options,
     election_of,
     given,
@@ -22,6 +21,7 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
+from berth.cli.input.options import bool_option
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings

@@ -19,10 +19,9 @@ import click
 
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
 from berth.cli.input.components import log_options
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
+from berth.cli.input.options import daemon_namespaces_option, version_option
 from berth.cli.input.spreading import spreading_of, spreading_options
-from berth.cli.input.versions import version_option
 from berth.cli.output.tables import tell
 from berth.cli.up.control_plane import ComponentGates, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from berth.cli.input.assumed_namespaces import assume_daemon_namespaces
+from berth.cli.input.manifests import assume_daemon_namespaces
 from berth.cli.page_documents import PAGE_DOCUMENTS, same_flags
 from berth.engine.state.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
