@@ -96,11 +96,6 @@ WRITERS = 12
 @operating_options("berth-scheduler", 10259)
 def command(
     *,
-    kubeconfig: str | None,
-    context: str | None,
-    config: str | None,
-    scheduler_name: str | None,
-    feature_gates: str,
     verbosity: int,
     logging_format: logs.Form,
     **flags: Any,  # noqa: ANN401 - read where they are used
@@ -111,9 +106,7 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        scheduler, settings, notes = _settings(
-            kubeconfig, context, config, scheduler_name, feature_gates, flags
-        )
+        scheduler, settings, notes = _settings(flags)
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for note in notes:
@@ -159,24 +152,20 @@ def _rank(action: Action) -> int:
 
 
 def _settings(
-    kubeconfig: str | None,
-    context: str | None,
-    config: str | None,
-    scheduler_name: str | None,
-    feature_gates: str,
     flags: Mapping[str, Any],
 ) -> tuple[SchedulerSettings, ComponentSettings, tuple[str, ...]]:
     """What flags and file say together; a flag wins over the file."""
-    gates = gates_of(feature_gates)
+    gates = gates_of(flags["feature_gates"])
+    config, scheduler_name = flags["config"], flags["scheduler_name"]
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     connection = configuration.client_connection
     settings = ComponentSettings(
-        kubeconfig=kubeconfig or connection.kubeconfig or None,
-        context=context,
+        kubeconfig=flags["kubeconfig"] or connection.kubeconfig or None,
+        context=flags["context"],
         qps=given(flags["kube_api_qps"], connection.qps if config else 0.0),
         burst=given(flags["kube_api_burst"], connection.burst),
-        election=_election(configuration, scheduler_name, flags),
+        election=_election(configuration, flags),
         serving=serving_of(flags),
     )
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
@@ -217,14 +206,12 @@ def _scheduler(
     )
 
 
-def _election(
-    configuration: SchedulerConfiguration, scheduler_name: str | None, flags: Mapping[str, Any]
-) -> ElectionSettings | None:
+def _election(configuration: SchedulerConfiguration, flags: Mapping[str, Any]) -> ElectionSettings | None:
     stated = configuration.leader_election
     if not given(flags["leader_elect"], stated.leader_elect):
         return None
     name = stated.resource_name
-    if scheduler_name == "default-scheduler" and name == "berth-scheduler":
+    if flags["scheduler_name"] == "default-scheduler" and name == "berth-scheduler":
         name = "kube-scheduler"  # only one of the two may place these pods
     return election_of(
         flags,

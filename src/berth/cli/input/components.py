@@ -16,7 +16,7 @@ import uvloop
 from berth.cli.input.options import Decorator, bool_option, in_this_order
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
-from berth.live.component.lifecycle import StartError
+from berth.live.component.lifecycle import ComponentSettings, StartError
 from berth.live.component.serving import ServingError, ServingSettings
 from berth.live.connection import ConnectionSettingsError
 
@@ -138,6 +138,19 @@ def election_of(
         lease=given(flags["leader_elect_lease_duration"], lease),
         renew_deadline=given(flags["leader_elect_renew_deadline"], renew_deadline),
         retry=given(flags["leader_elect_retry_period"], retry),
+    )
+
+
+def component_of(flags: Mapping[str, Any], lease: str, *, writes: bool = True) -> ComponentSettings:
+    """How a component runs; one that writes nothing needs no leader."""
+    elects = writes and given(flags["leader_elect"], otherwise=True)
+    return ComponentSettings(
+        kubeconfig=flags["kubeconfig"],
+        context=flags["context"],
+        qps=given(flags["kube_api_qps"], 0.0),
+        burst=given(flags["kube_api_burst"], 100),
+        election=election_of(flags, name=lease) if elects else None,
+        serving=serving_of(flags),
     )
 
 
