@@ -147,8 +147,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
-    daemons, version = eviction.options.daemon_namespaces, eviction.options.version
-    registration = Registration(cache, nodes, version.release)
+    registration = Registration(cache, nodes, eviction.options.version.release)
     evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
     spreading = replace(spreading or SpreadingSettings(), options=eviction.options)
     metrics = SpreadingMetrics(registry)
@@ -157,7 +156,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     controllers: list[Machine] = [
         registration,
         Leases(cache),
-        Kubelets(cache, options=Options(gates=gates.kubelet, daemon_namespaces=daemons, version=version)),
+        Kubelets(cache, options=replace(eviction.options, gates=gates.kubelet)),
         DeploymentController(cache),
         ReplicaSetController(cache),
         StatefulSetController(cache),
