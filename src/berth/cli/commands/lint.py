@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from berth.cli.fleet.linting import is_karmadas, policy_findings
+from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import LabelKeys
-from berth.cli.fleet.schemas import karmada_schemas
 from berth.cli.input.lint_input import Given, read_given
 from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option, version_option
 from berth.cli.input.validating import IGNORE, STRICT, WARN

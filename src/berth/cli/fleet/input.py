@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from berth.cli.fleet.bindings import remarks, workloads_of
-from berth.cli.fleet.objects import sort
+from berth.cli.fleet.objects import karmada_schemas, sort
 from berth.cli.fleet.options import options_of, placing_options
-from berth.cli.fleet.schemas import karmada_schemas
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
 from berth.cli.input.options import in_this_order
 from berth.cli.input.validating import check_fields

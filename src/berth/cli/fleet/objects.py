@@ -25,11 +25,13 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest, ManifestError
 from berth.kube.manifests.manifest import title as titled
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata, PriorityClass, RawObject
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.server.registry import kinds as served_kinds
+from berth.server.registry.kinds.karmada.definitions import definitions
 from berth.server.registry.kinds.karmada.strategies import (
     cluster_problems,
     prepare_cluster,
@@ -58,6 +60,14 @@ _CLUSTER_SCOPED = frozenset(
         "ValidatingWebhookConfiguration",
     )
 )
+
+
+def karmada_schemas() -> dict[tuple[str, str], Schema]:
+    """What Karmada's kinds may hold, as `berth up` serves them, by apiVersion and kind."""
+    registry = SchemaRegistry()
+    for definition in definitions():
+        registry.add_crd(definition)
+    return registry.custom()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
             )
         if not found.concerned:
             return f"{done}: no pod has to move."
-        rounds = max((each.round for each in found.rounds), default=0)
+        rounds = found.last_round
         return f"{done}: {each} elsewhere{f', in {rounds} rounds' if rounds > 1 else ''}."
     if not found.concerned:
         gone = len(found.gone)
@@ -58,12 +58,11 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
 
 def _problems(found: WhatIfOutcome) -> list[str]:
     problems = []
-    lost = sum(pod.lost for pod in found.gone)
     stranded = [pod for pod in found.unplaced if not pod.waited]
     if stranded:
         who = f"{len(stranded)} of {_count(found.concerned, 'pod')}"
         problems.append(f"{who} would find no node: {_reason(stranded)}")
-    if lost:
+    if lost := found.lost:
         problems.append(f"{_count(lost, 'pod')} would be lost, since nobody makes {_them(lost)} again")
     if found.blocked:
         names = sorted({name for stay in found.blocked for name in stay.budgets})
@@ -80,9 +79,7 @@ def _problems(found: WhatIfOutcome) -> list[str]:
         pods = len({(rule.namespace, rule.pod) for rule in hard})
         rules = ", ".join(sorted({rule.rule for rule in hard}))
         problems.append(f"{_count(pods, 'pod')} would break a hard rule ({rules})")
-    uneven = [
-        s for s in found.spread if s.hard and s.after and not s.after.ok and (not s.before or s.before.ok)
-    ]
+    uneven = [spread for spread in found.spread if spread.worse]
     if uneven and not any(rule.rule == uneven[0].rule for rule in hard):
         first = uneven[0]
         skew = first.after.skew if first.after else 0
