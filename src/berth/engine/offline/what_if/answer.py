@@ -22,12 +22,7 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
     pods = _count(found.concerned, "pod")
     each = "the pod lands" if found.concerned == 1 else f"all {found.concerned} pods land"
     if len(changes) == 1 and isinstance(change := changes[0], LoseNodes | DrainNodes):
-        if isinstance(change, LoseNodes):
-            done = f"{change.said or f'{change.key}={change.value}'} can be lost"
-        else:
-            done = (
-                f"{f'node {change.node}' if change.node else f'nodes with {change.selector}'} can be drained"
-            )
+        done = f"{change.target} can be {'lost' if isinstance(change, LoseNodes) else 'drained'}"
         if not found.concerned:
             return f"{done}: no pod has to move."
         rounds = found.last_round
@@ -45,13 +40,8 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
         )
         if number
     ]
-    where = (
-        f" ({', '.join(parts)})"
-        if parts
-        else ", each where it was"
-        if found.concerned > 1
-        else ", where it was"
-    )
+    stay = ", each where it was" if found.concerned > 1 else ", where it was"
+    where = f" ({', '.join(parts)})" if parts else stay
     verb = "has" if found.concerned == 1 else "have"
     return f"all is well: {f'all {pods}' if found.concerned > 1 else pods} {verb} a node{where}."
 

@@ -66,7 +66,6 @@ class EveryLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     key: str
     rows: list[DomainLoss]
     waiting: int
-    notes: list[str]
 
 
 def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) -> EveryLoss:
@@ -89,7 +88,6 @@ def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) 
         key=key,
         rows=rows,
         waiting=len(world.waiting),
-        notes=list(world.snapshot.notes),
     )
 
 

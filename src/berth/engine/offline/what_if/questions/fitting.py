@@ -58,7 +58,6 @@ class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     stops: str | None
     help: str | None
     details: list[dict[str, Any]]
-    notes: list[str]
 
 
 def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -> FittingReplicas:
@@ -89,7 +88,6 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
         stops=stops,
         help=help_,
         details=details,
-        notes=list(world.snapshot.notes),
     )
 
 
