@@ -8,8 +8,13 @@ from functools import partial
 from typing import NoReturn
 
 from berth.cli.input.validating import IGNORE, STRICT, WARN, unknown_in
-from berth.cli.output.documents import Document, audit_document, explanation_document, simulation_document
-from berth.cli.output.what_if_documents import what_if_document
+from berth.cli.output.documents import (
+    Document,
+    audit_document,
+    explanation_document,
+    simulation_document,
+    what_if_document,
+)
 from berth.engine.offline.audit import audit
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import simulate
@@ -93,7 +98,7 @@ def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
     # Most pages are of no fleet, and start sooner without it.
     from berth.cli.fleet.documents import simulation_document as fleet_document  # noqa: PLC0415
     from berth.cli.fleet.input import fleet_of  # noqa: PLC0415
-    from berth.cli.fleet.schemas import karmada_schemas  # noqa: PLC0415
+    from berth.cli.fleet.objects import karmada_schemas  # noqa: PLC0415
 
     checked = not made and validate != IGNORE
     warnings = unknown_in(listing.manifests, karmada_schemas()) if checked else []

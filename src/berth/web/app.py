@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -18,13 +18,14 @@ from berth import __version__
 from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.manifests.manifest import ManifestError
-from berth.kube.well_known import JSON
+from berth.kube.well_known import BERTH_API_VERSION, JSON
 from berth.live.errors import ApiError
 from berth.live.listing import ListingError
 from berth.web import questions
 from berth.web.analysis import Analyst, EndedError, Question
 from berth.web.fleet_view import fleet
-from berth.web.questions import API_VERSION, CommandDocuments
+from berth.web.questions import CommandDocuments
+from berth.web.sessions import said
 from berth.web.sources import ClusterSource
 from berth.web.stories import eviction_stories
 
@@ -95,7 +96,7 @@ class PageServer:
     def _document(self) -> questions.Document:
         source = self._source
         return {
-            "apiVersion": API_VERSION,
+            "apiVersion": BERTH_API_VERSION,
             "kind": "Overview",
             "position": source.stream.position,
             "source": {
@@ -137,9 +138,9 @@ class PageServer:
         try:
             return await _json(request, msgspec.json.encode(await reading))
         except NotFoundError as error:
-            return _sentence(404, str(error))
+            return said(404, str(error))
         except ApiError as error:
-            return _sentence(502, str(error))
+            return said(502, str(error))
 
     async def fleet(self, request: Request) -> Response:
         return await _json(request, msgspec.json.encode(fleet(self._source.fleet_objects())))
@@ -148,7 +149,7 @@ class PageServer:
         try:
             listing = await self._source.fleet_listing()
         except (ListingError, ManifestError) as error:
-            return _sentence(502, str(error))
+            return said(502, str(error))
         place, live = self._documents.fleet, self._source.live
         return await self._ask(request, "fleet simulation", lambda _: place(listing, live))
 
@@ -172,33 +173,33 @@ class PageServer:
     async def what_if(self, request: Request) -> Response:
         judge = self._documents.what_if
         if judge is None:
-            return _sentence(501, "This page was started without what-if.")
+            return said(501, "This page was started without what-if.")
         # Another site's form cannot say this without asking first, and it is never allowed.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-            return _sentence(415, f"A question has the Content-Type {JSON}.")
+            return said(415, f"A question has the Content-Type {JSON}.")
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > _LARGEST_REQUEST:
-                return _sentence(413, f"A question may have {_LARGEST_REQUEST} bytes at most.")
+                return said(413, f"A question may have {_LARGEST_REQUEST} bytes at most.")
         try:
             asked = msgspec.json.decode(body, type=dict)
         except msgspec.DecodeError as error:
-            return _sentence(400, f"The question is not JSON: {error}.")
+            return said(400, f"The question is not JSON: {error}.")
         name = f"what-if {msgspec.json.encode(asked, order='sorted').decode()}"
         return await self._ask(request, name, lambda snapshot: judge(snapshot, asked))
 
     async def _ask(self, request: Request, name: str, question: Question) -> Response:
         if self._source.loading:
-            return _sentence(503, "The cluster is still being read.")
+            return said(503, "The cluster is still being read.")
         try:
             return await _json(request, await self._analyst.ask(name, question))
         except EndedError:
-            return _sentence(503, "The page is no longer served.")
+            return said(503, "The page is no longer served.")
         except NotFoundError as error:
-            return _sentence(404, str(error))
+            return said(404, str(error))
         except (SnapshotError, ValueError) as error:
-            return _sentence(422, str(error))
+            return said(422, str(error))
 
 
 async def _index(_: Request) -> Response:
@@ -214,11 +215,7 @@ async def _healthy(_: Request) -> Response:
 
 
 async def _unknown(_: Request) -> Response:
-    return _sentence(404, "There is no such question; docs/page.md lists them.")
-
-
-def _sentence(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": sentence}, status)
+    return said(404, "There is no such question; docs/page.md lists them.")
 
 
 async def _json(request: Request, content: bytes) -> Response:

@@ -17,7 +17,6 @@ from berth.kube.objects import RawObject
 from berth.kube.well_known import BERTH_API_VERSION
 from berth.live.listing import Listing
 
-API_VERSION = BERTH_API_VERSION
 _AVAILABLE = "nodes are available: "
 _COUNTED = re.compile(r"(?:^|, )(\d+) ")
 _MOST_PODS = 50  # of one workload that are named
@@ -42,7 +41,7 @@ def constraints(snapshot: Snapshot) -> Document:
     found = [
         _constraint(each, planned.get((each.namespace, each.owner))) for each in constraint_domains(snapshot)
     ]
-    return {"apiVersion": API_VERSION, "kind": "Constraints", "constraints": found}
+    return {"apiVersion": BERTH_API_VERSION, "kind": "Constraints", "constraints": found}
 
 
 def _constraint(found: ConstraintDomains, planned: WorkloadMoves | None) -> Document:
@@ -86,7 +85,7 @@ def pending(snapshot: Snapshot) -> Document:
         for (reason, _), those in reasons.items()
     ]
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": BERTH_API_VERSION,
         "kind": "Pending",
         "pods": len(snapshot.pending),
         "groups": sorted(groups, key=lambda group: -int(str(group["pods"]))),
@@ -94,7 +93,7 @@ def pending(snapshot: Snapshot) -> Document:
             {
                 "namespace": p.entry.namespace,
                 "name": p.entry.name,
-                "workload": _workload(p.entry),
+                "workload": p.entry.workload,
                 "node": p.node,
             }
             for p in simulation.placements[:_MOST_PODS]
@@ -119,14 +118,10 @@ def title(message: str) -> str:
     )
 
 
-def _workload(entry: Entry) -> str:
-    return entry.owner or f"Pod/{entry.name}"
-
-
 def _by_workload(entries: Iterable[Entry], turns: dict[str, int]) -> list[Document]:
     found: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
-        found.setdefault((entry.namespace, _workload(entry)), []).append(entry)
+        found.setdefault((entry.namespace, entry.workload), []).append(entry)
     return [
         {
             "namespace": namespace,

@@ -107,9 +107,9 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if not self._is_for_us(headers):
-            return _said(421, "This server is not known by that name; open the address that it printed.")
+            return said(421, "This server is not known by that name; open the address that it printed.")
         if not _is_from_here(headers):
-            return _said(403, "This request comes from another site, which may not ask anything here.")
+            return said(403, "This request comes from another site, which may not ask anything here.")
         path: str = scope["path"]
         link = QueryParams(scope["query_string"]).get("link") if path == "/" else None
         if link is not None and scope["method"] == "GET":  # who only asks for the head uses nothing up
@@ -117,8 +117,8 @@ class Guard:
         if path.startswith(_OPEN) or self._sessions.knows(headers, self._port()):
             return None
         if self._sessions.takes_token(headers):
-            return _said(401, _STALE)
-        return _stale() if not path.startswith("/api/") else _said(401, _NO_SESSION)
+            return said(401, _STALE)
+        return _stale() if not path.startswith("/api/") else said(401, _NO_SESSION)
 
     def _opened(self, link: str, headers: Headers) -> Response:
         cookie = self._sessions.opened(link)
@@ -165,7 +165,7 @@ def _entered(cookie: str, port: int) -> Response:
     return answer
 
 
-def _said(status: int, sentence: str) -> Response:
+def said(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from berth.cli.fleet.schemas import karmada_schemas
+from berth.cli.fleet.objects import karmada_schemas
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions
 from berth.kube.schema import builtin

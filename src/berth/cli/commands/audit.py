@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 import click
@@ -123,5 +124,5 @@ def command(  # noqa: PLR0913 - one parameter an option
     with progress_bar("judging pods") as progress:
         found = audit(snapshot, progress, ceiling, how)
     shown = found.only(namespace, rules)
-    present(form, lambda: audit_document(shown), lambda term, wide: report(shown, term, wide=wide))
+    present(form, lambda: audit_document(shown), partial(report, shown))
     ctx.exit(0 if shown.clean else 1)

@@ -12,24 +12,21 @@ from berth.charging import ExclusiveCharges
 from berth.cli.input.admission import exclusive_charge_option
 from berth.cli.input.components import (
     DURATION,
+    component_of,
     connection_options,
-    election_of,
-    given,
     operating_options,
     run_to_the_end,
-    serving_of,
 )
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
+from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option
 from berth.cli.input.spreading import spreading_of, spreading_options
 from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
 from berth.kube.api_resources import EVICTION_REQUESTS, VIEWS
-from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.lifecycle import ComponentSettings, StartError, Work, run_component
+from berth.live.component.lifecycle import StartError, Work, run_component
 from berth.live.component.versions import FollowedVersion
 from berth.live.discovery import find
 from berth.live.runner import Runner
@@ -45,7 +42,7 @@ LEASE, PORT = "berth-controllers", 10260
 @connection_options
 @click.option("--dry-run", is_flag=True, help="Only tell what would be evicted; write nothing at all.")
 @daemon_namespaces_option
-@click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@gates_option("Switch features.")
 @eviction_options
 @spreading_options
 @click.option(
@@ -69,8 +66,6 @@ LEASE, PORT = "berth-controllers", 10260
 @operating_options(LEASE, PORT)
 def command(
     *,
-    kubeconfig: str | None,
-    context: str | None,
     verbosity: int,
     logging_format: logs.Form,
     **flags: Any,  # noqa: ANN401 - read where they are used
@@ -82,7 +77,7 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        gates = FeatureGates.parse(flags["feature_gates"])
+        gates = gates_of(flags["feature_gates"])
         options = Options(gates=gates, daemon_namespaces=flags["daemon_namespaces"])
         eviction = replace(
             eviction_of(flags, options, dry_run=flags["dry_run"]),
@@ -90,19 +85,7 @@ def command(
             request_timeout=flags["eviction_request_timeout"],
         )
         spreading = spreading_of(flags, gates, dry_run=flags["dry_run"])
-        settings = ComponentSettings(
-            kubeconfig=kubeconfig,
-            context=context,
-            qps=given(flags["kube_api_qps"], 0.0),
-            burst=given(flags["kube_api_burst"], 100),
-            # A dry run writes nothing, not even a lease.
-            election=election_of(flags, name=LEASE)
-            if given(flags["leader_elect"], otherwise=True) and not eviction.dry_run
-            else None,
-            serving=serving_of(flags),
-        )
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
+        settings = component_of(flags, LEASE, writes=not eviction.dry_run)
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from berth.cli.input.case_lines import CaseFields, judge_lines
+from berth.cli.input.options import version_option
 from berth.cli.input.validating import VALIDATE_OPTION
-from berth.cli.input.versions import version_option
 from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
 from berth.kube.schema import builtin
 from berth.kube.versions import VERSIONS
@@ -52,14 +54,9 @@ def command(
     """
     objects = {name: builtin.parse(written, "core.v1") for name, written in _OBJECTS.items()}
     fields = CaseFields(validate, objects, CaseError)
-
-    version = VERSIONS[kubernetes_version]
-
-    def judge(line: bytes, number: int) -> object:
-        case = decode_case(line)
-        fields.check(line, number)
-        return evaluate_case(case, version, exact_namespace_selectors=exact_namespace_selectors)
-
-    good = judge_lines(file, judge, CaseError)
-    fields.sum_up()
-    ctx.exit(0 if good else 1)
+    judge = partial(
+        evaluate_case,
+        version=VERSIONS[kubernetes_version],
+        exact_namespace_selectors=exact_namespace_selectors,
+    )
+    ctx.exit(0 if judge_lines(file, fields, decode_case, judge) else 1)

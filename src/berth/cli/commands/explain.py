@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Unpack
 
 import click
@@ -44,6 +45,6 @@ def command(
     present(
         form,
         lambda: explanation_document(explanation, simulation.snapshot),
-        lambda term, wide: report(explanation, term, wide=wide),
+        partial(report, explanation),
     )
     ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from berth.cli.fleet.linting import is_karmadas, policy_findings
+from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import LabelKeys
-from berth.cli.fleet.schemas import karmada_schemas
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
-from berth.cli.input.lint_input import Given, read_given
+from berth.cli.input.manifests import progress_bar
+from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option, version_option
 from berth.cli.input.validating import IGNORE, STRICT, WARN
-from berth.cli.input.versions import version_option
 from berth.cli.output.documents import as_json
 from berth.cli.output.lint_report import (
     Placed,
@@ -30,7 +32,7 @@ from berth.engine.offline.lint.world import LintInput, World
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.fleet.offline.lint import FLEET_CHECKS
-from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load
 from berth.kube.manifests.positions import Positions
 from berth.kube.versions import VERSIONS
 
@@ -39,6 +41,8 @@ ALL_CHECKS: tuple[tuple[str, CheckWords, Severity], ...] = (
     *((check.code, check.words, check.severity) for check in FLEET_CHECKS),
 )
 CODES = frozenset(code for code, _, _ in ALL_CHECKS)
+# What a live cluster is asked for beside what placing pods needs.
+_LIVE_KINDS = ("Deployment", "DaemonSet", "Job", "CronJob", "PodDisruptionBudget")
 
 
 class _Codes(click.ParamType[tuple[str, ...]]):
@@ -117,9 +121,7 @@ class _Codes(click.ParamType[tuple[str, ...]]):
 )
 @version_option
 @daemon_namespaces_option
-@click.option(
-    "--feature-gates", default="", metavar="GATE=BOOL,...", help="As the cluster has them; all on by default."
-)
+@gates_option("As the cluster has them; all on by default.")
 @click.option("--affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it.")
 @click.option(
     "--anti-affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it."
@@ -134,7 +136,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     Exit code 0: nothing found of at least --fail-on; 1: something; 2: bad input.
     """
     files = (*flags["paths"], *flags["files"])
-    given = read_given(files, flags["cluster"], flags["kubeconfig"], flags["context"])
+    given = _read_given(files, flags["cluster"], flags["kubeconfig"], flags["context"])
     ignored = frozenset(code for codes in flags["ignore"] for code in codes)
     result = _linted(given, flags, ignored)
     placed = _placed(result, Positions(given.stdin))
@@ -151,15 +153,81 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     ctx.exit(2 if bad else int(failed))
 
 
-def _linted(given: Given, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
+# --- what is judged, and the cluster it goes to ---------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Given:
+    """What was read.
+
+    Attributes:
+        files: What is to be judged, and `around`, what else there is.
+        refused: Objects that could not be used, and whole files.
+        stdin: What came from standard input.
+    """
+
+    files: list[Manifest]
+    around: list[Manifest] = field(default_factory=list)
+    refused: list[ManifestError] = field(default_factory=list)
+    stdin: bytes = b""
+
+    @property
+    def unread(self) -> list[ManifestError]:
+        """Files, or documents, that hold no object at all."""
+        return [error for error in self.refused if error.source is None or error.foreign]
+
+    @property
+    def unusable(self) -> list[ManifestError]:
+        """Of these what is bad input: what is no YAML, and a document of others where there is no object."""
+        return [error for error in self.unread if error.source is None or not self.files]
+
+
+def _read_given(
+    files: Sequence[str], cluster: Sequence[str], kubeconfig: str | None, context: str | None
+) -> _Given:
+    """The files, over a dump or a live cluster; without files the live cluster is judged itself."""
+    live = kubeconfig is not None or context is not None
+    if cluster and live:
+        raise click.UsageError("--cluster reads files and --kubeconfig a cluster; give one of them")
+    if not files and not live:
+        raise click.UsageError("give the files to judge with -f, or --kubeconfig to judge what a cluster has")
+    if STDIN in files and STDIN in cluster:
+        raise click.UsageError("standard input is either to be judged or the cluster, not both")
     try:
-        gates = FeatureGates.parse(flags["feature_gates"])
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
+        if live:
+            around = _listed(kubeconfig, context)
+        else:
+            with progress_bar("reading the cluster") as progress:
+                around = load(cluster, progress=progress) if cluster else []
+        if not files:
+            return _Given(around)
+        stdin = sys.stdin.buffer.read() if STDIN in files else b""
+        refused: list[ManifestError] = []
+        with progress_bar("reading") as progress:
+            loaded = load(files, io.BytesIO(stdin), progress, refused.append)
+    except ManifestError as error:
+        raise click.ClickException(str(error)) from None
+    return _Given(loaded, around, refused, stdin)
+
+
+def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
+    from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
+
+    with progress_bar("listing") as progress:
+        found = list_from(kubeconfig, context, _LIVE_KINDS, progress)
+    for note in found.notes:
+        tell("note", note)
+    return found.manifests
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def _linted(given: _Given, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
     options = Options(
         version=VERSIONS[flags["kubernetes_version"]],
         daemon_namespaces=flags["daemon_namespaces"],
-        gates=gates,
+        gates=gates_of(flags["feature_gates"]),
     )
     karmada = any(map(is_karmadas, given.files))
     found = policy_findings(

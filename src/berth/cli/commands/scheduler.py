@@ -12,7 +12,6 @@ import click
 from prometheus_client import CollectorRegistry
 
 from berth.cli.input.components import (
-    bool_option,
     connection_options,
     election_of,
     given,
@@ -20,7 +19,12 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
-from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_option
+from berth.cli.input.options import (
+    bool_option,
+    configured_daemon_namespaces_option,
+    gates_of,
+    gates_option,
+)
 from berth.cli.output.attempt_log import log_failed_attempt
 from berth.cli.output.tables import tell
 from berth.engine.state.options import options_of
@@ -35,7 +39,7 @@ from berth.kube.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
-from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.gates import FeatureGates
 from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration import SchedulerConfiguration, default, load
 from berth.live import logs
@@ -88,15 +92,10 @@ WRITERS = 12
     is_flag=True,
     help="Leave pods with spec.resourceClaims to another scheduler, one that allocates devices.",
 )
-@click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@gates_option("Switch features.")
 @operating_options("berth-scheduler", 10259)
 def command(
     *,
-    kubeconfig: str | None,
-    context: str | None,
-    config: str | None,
-    scheduler_name: str | None,
-    feature_gates: str,
     verbosity: int,
     logging_format: logs.Form,
     **flags: Any,  # noqa: ANN401 - read where they are used
@@ -107,11 +106,7 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        scheduler, settings, notes = _settings(
-            kubeconfig, context, config, scheduler_name, feature_gates, flags
-        )
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
+        scheduler, settings, notes = _settings(flags)
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for note in notes:
@@ -157,24 +152,20 @@ def _rank(action: Action) -> int:
 
 
 def _settings(
-    kubeconfig: str | None,
-    context: str | None,
-    config: str | None,
-    scheduler_name: str | None,
-    feature_gates: str,
     flags: Mapping[str, Any],
 ) -> tuple[SchedulerSettings, ComponentSettings, tuple[str, ...]]:
     """What flags and file say together; a flag wins over the file."""
-    gates = FeatureGates.parse(feature_gates)
+    gates = gates_of(flags["feature_gates"])
+    config, scheduler_name = flags["config"], flags["scheduler_name"]
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     connection = configuration.client_connection
     settings = ComponentSettings(
-        kubeconfig=kubeconfig or connection.kubeconfig or None,
-        context=context,
+        kubeconfig=flags["kubeconfig"] or connection.kubeconfig or None,
+        context=flags["context"],
         qps=given(flags["kube_api_qps"], connection.qps if config else 0.0),
         burst=given(flags["kube_api_burst"], connection.burst),
-        election=_election(configuration, scheduler_name, flags),
+        election=_election(configuration, flags),
         serving=serving_of(flags),
     )
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
@@ -215,14 +206,12 @@ def _scheduler(
     )
 
 
-def _election(
-    configuration: SchedulerConfiguration, scheduler_name: str | None, flags: Mapping[str, Any]
-) -> ElectionSettings | None:
+def _election(configuration: SchedulerConfiguration, flags: Mapping[str, Any]) -> ElectionSettings | None:
     stated = configuration.leader_election
     if not given(flags["leader_elect"], stated.leader_elect):
         return None
     name = stated.resource_name
-    if scheduler_name == "default-scheduler" and name == "berth-scheduler":
+    if flags["scheduler_name"] == "default-scheduler" and name == "berth-scheduler":
         name = "kube-scheduler"  # only one of the two may place these pods
     return election_of(
         flags,

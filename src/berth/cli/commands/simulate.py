@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 import click
@@ -56,5 +57,5 @@ def _show(simulation: Simulation, form: str, namespace: str | None) -> None:
     present(
         form,
         lambda: simulation_document(shown, zones, constraints),
-        lambda term, wide: report(shown, zones, constraints, term, wide=wide),
+        partial(report, shown, zones, constraints),
     )

@@ -12,9 +12,14 @@ from typing import Unpack
 
 import click
 
-from berth.cli.input.assumed_namespaces import assume_daemon_namespaces
 from berth.cli.input.cluster import client_of
-from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
+from berth.cli.input.manifests import (
+    InputSettings,
+    assume_daemon_namespaces,
+    options_of,
+    progress_bar,
+    showing_options,
+)
 from berth.cli.input.validating import WARN, check_fields
 from berth.cli.output.tables import tell
 from berth.cli.page_documents import page_documents, same_flags

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import click
-from msgspec import Struct
 
 from berth.cli.input.changes import (
     ChangeFiles,
@@ -24,26 +24,29 @@ from berth.cli.input.manifests import (
     read_input,
     setup_of,
 )
-from berth.cli.output.documents import present
-from berth.cli.output.tables import Terminal
-from berth.cli.output.what_if_documents import what_if_document
-from berth.cli.output.what_if_report import report
-from berth.cli.output.what_if_tables import every_report, fit_report, scenario_report, versus_report
+from berth.cli.output.documents import present, what_if_document
+from berth.cli.output.what_if_report import (
+    every_report,
+    fit_report,
+    report,
+    scenario_report,
+    versus_report,
+)
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import Snapshot, read
-from berth.engine.offline.what_if.applying import make
 from berth.engine.offline.what_if.changes import ClusterChange, ReplaceAll, UseConfiguration, WhatIfError
+from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.parsing import FORMS, parse
-from berth.engine.offline.what_if.questions.every import lose_each
-from berth.engine.offline.what_if.questions.fitting import fit
-from berth.engine.offline.what_if.questions.scenario import Scenario, run_scenario
-from berth.engine.offline.what_if.questions.versus import versus
-from berth.engine.offline.what_if.running import settle, what_if
+from berth.engine.offline.what_if.questions.every import EveryLoss, lose_each
+from berth.engine.offline.what_if.questions.fitting import FittingReplicas, fit
+from berth.engine.offline.what_if.questions.scenario import Scenario, ScenarioOutcome, run_scenario
+from berth.engine.offline.what_if.questions.versus import Versus, versus
+from berth.engine.offline.what_if.running import make, settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 
 # What a live cluster is asked for beside what placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
-Lines = Callable[[Terminal, bool], Iterable[str]]
+Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Versus
 
 
 @click.command("what-if", cls=ChangesInOrder)
@@ -120,87 +123,79 @@ class _Question:
         against = None if vs is None else scenario_or_setup(vs, self._files)
         snapshot = read_input(self._placing, *_ALSO_NEEDED, setup=self._setup)
         snapshot.warnings += self._files.warnings
-        start = _Start(snapshot, self._namespace, self._placing["seed"])
+        start = _Start(snapshot, self._setup, self._namespace, self._placing["seed"])
         if vs is not None and against is not None:
             return self._versus(start, vs, against, steps.changes if steps else changes)
         if steps is not None:
             return self._scenario(start, steps)
-        world = start.world(self._setup, reasons=every is None and fitted is None)
+        world = start.world(reasons=every is None and fitted is None)
         if every is not None:
             return self._every(world, changes, every)
         if fitted is not None:
             return self._fit(world, changes, fitted)
         with progress_bar("changing") as progress:
             found = what_if(world, changes, progress)
-        self._show("WhatIf", found, snapshot, lambda term, wide: report(found, term, wide=wide))
-        return found.ok
+        return self._show("WhatIf", found, snapshot, report)
 
-    def _show(self, kind: str, found: Struct, snapshot: Snapshot, lines: Lines) -> None:
-        present(self._form, lambda: what_if_document(kind, found, snapshot), lines)
+    def _show(
+        self, kind: str, found: Answer, snapshot: Snapshot, report: Callable[..., Iterable[str]]
+    ) -> bool:
+        present(self._form, lambda: what_if_document(kind, found, snapshot), partial(report, found))
+        return found.ok
 
     def _every(self, world: ChangingWorld, changes: Sequence[ClusterChange], key: str) -> bool:
         make(world, changes)
         with progress_bar("losing each in turn") as progress:
             found = lose_each(world, key, progress)
-        self._show(
-            "EveryLoss", found, world.snapshot, lambda term, wide: every_report(found, term, wide=wide)
-        )
-        return found.ok
+        return self._show("EveryLoss", found, world.snapshot, every_report)
 
     def _fit(self, world: ChangingWorld, changes: Sequence[ClusterChange], workload: str) -> bool:
         make(world, changes)
         with progress_bar("adding replicas") as progress:
             found = fit(world, workload, progress)
-        self._show("Fit", found, world.snapshot, lambda term, wide: fit_report(found, term, wide=wide))
-        return found.ok
+        return self._show("Fit", found, world.snapshot, fit_report)
 
     def _scenario(self, start: _Start, scenario: Scenario) -> bool:
-        found = run_scenario(scenario, lambda: start.world(self._setup))
-        self._show(
-            "ScenarioOutcome",
-            found,
-            start.snapshot,
-            lambda term, wide: scenario_report(found, term, wide=wide),
-        )
-        return found.ok
+        found = run_scenario(scenario, start.world)
+        return self._show("ScenarioOutcome", found, start.snapshot, scenario_report)
 
     def _versus(
         self, start: _Start, file: str, against: Scenario | SchedulerSetup, changes: Sequence[ClusterChange]
     ) -> bool:
-        if isinstance(against, Scenario):
-            other, theirs = start.world(self._setup), against.changes
-        else:
+        theirs = against.changes if isinstance(against, Scenario) else []
+        if not isinstance(against, Scenario):
             # Without a change there would be nothing to place, and nothing to compare.
             changes = changes or [ReplaceAll()]
             # Both begin with the same pods on the same nodes.
             options = replace(against.options, version=start.snapshot.cluster.options.version)
             configuration = UseConfiguration(replace(against, options=options), file)
-            other, theirs = start.world(self._setup), [configuration, *changes]
-        mine = start.world(self._setup)
+            theirs = [configuration, *changes]
+        other, mine = start.world(), start.world()
         said = ", ".join(change.words for change in changes) or "nothing is changed"
         found = versus((said, mine, changes), (file, other, theirs))
-        self._show("Versus", found, start.snapshot, lambda term, wide: versus_report(found, term, wide=wide))
-        return found.ok
+        return self._show("Versus", found, start.snapshot, versus_report)
 
 
 class _Start:
     """The cluster as it was read; every world begins with it."""
 
-    def __init__(self, snapshot: Snapshot, namespace: str | None, seed: int | None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, setup: SchedulerSetup, namespace: str | None, seed: int | None
+    ) -> None:
         self.snapshot = snapshot
+        self._setup = setup
         self._manifests = list(snapshot.manifests)
         self._namespace = namespace
         self._seed = seed
         self._used = False
 
-    def world(self, setup: SchedulerSetup, *, reasons: bool = True) -> ChangingWorld:
-        snapshot = self.snapshot
-        if self._used or setup.profiles != snapshot.cluster.profiles:
+    def world(self, *, reasons: bool = True) -> ChangingWorld:
+        snapshot, setup = self.snapshot, self._setup
+        if self._used:  # somebody has changed it since
             options = replace(setup.options, version=snapshot.cluster.options.version)
-            snapshot = read(self._manifests, options, None, snapshot.origin, profiles=setup.profiles)
+            snapshot = read(self._manifests, options, None, snapshot.origin)
             snapshot.notes = self.snapshot.notes
-        else:
-            self._used = True
+        self._used = True
         world = ChangingWorld(snapshot, setup, namespace=self._namespace, seed=self._seed, reasons=reasons)
         with progress_bar("placing pods") as progress:
             settle(world, progress)

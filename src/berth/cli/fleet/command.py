@@ -14,14 +14,13 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.fleet.options import LIVE_IMPROVEMENTS, options_of, placing_options, switch
 from berth.cli.input.components import (
-    bool_option,
+    component_of,
     connection_options,
-    election_of,
     given,
     operating_options,
     run_to_the_end,
-    serving_of,
 )
+from berth.cli.input.options import bool_option
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
@@ -29,7 +28,7 @@ from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind, unlisted_kin
 from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.lifecycle import ComponentSettings, StartError, Work, run_component
+from berth.live.component.lifecycle import StartError, Work, run_component
 from berth.live.errors import ApiError, NotFound
 from berth.live.referred_kinds import ReferredKinds
 from berth.live.runner import Runner
@@ -66,8 +65,6 @@ def command(
     ctx: click.Context,
     /,
     *,
-    kubeconfig: str | None,
-    context: str | None,
     verbosity: int,
     logging_format: logs.Form,
     **flags: Any,  # noqa: ANN401 - read where they are used
@@ -83,14 +80,7 @@ def command(
     logs.set_up(logging_format, verbosity)
     fleet = settings_of(flags)
     try:
-        settings = ComponentSettings(
-            kubeconfig=kubeconfig,
-            context=context,
-            qps=given(flags["kube_api_qps"], 0.0),
-            burst=given(flags["kube_api_burst"], 100),
-            election=election_of(flags, name=LEASE) if given(flags["leader_elect"], otherwise=True) else None,
-            serving=serving_of(flags),
-        )
+        settings = component_of(flags, LEASE)
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     identity = settings.election.identity if settings.election is not None else socket.gethostname()

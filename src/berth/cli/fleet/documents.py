@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.cli.output.documents import API_VERSION, Document
+from berth.cli.output.documents import Document, document_of
 from berth.fleet.offline.explanation import ClusterExplanation, FleetExplanation
 from berth.fleet.offline.relaxations import FleetRelaxation
 from berth.fleet.offline.simulation import PLACED, STAYS, FleetSimulation, FleetWorkload
@@ -13,9 +13,7 @@ from berth.kube.karmada import TargetCluster
 
 def simulation_document(simulation: FleetSimulation, shown: Iterable[FleetWorkload]) -> Document:
     states = [workload.state for workload in simulation.workloads]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "FleetSimulation",
+    content: Document = {
         "summary": {
             "clusters": simulation.fleet.clusters.number,
             "workloads": len(states),
@@ -24,9 +22,8 @@ def simulation_document(simulation: FleetSimulation, shown: Iterable[FleetWorklo
             "unplaced": len(simulation.unplaced),
         },
         "workloads": [_workload(workload) for workload in shown],
-        "notes": list(simulation.notes),
-        "warnings": list(simulation.warnings),
     }
+    return document_of("FleetSimulation", content, simulation.notes, simulation.warnings)
 
 
 def _workload(workload: FleetWorkload) -> Document:
@@ -57,9 +54,7 @@ def explanation_document(
 ) -> Document:
     workload = explanation.workload
     decision = workload.decision
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "FleetExplanation",
+    content: Document = {
         **{name: _workload(workload)[name] for name in ("namespace", "binding", "resource", "policy")},
         "state": explanation.state,
         "reason": explanation.reason,
@@ -70,9 +65,8 @@ def explanation_document(
         "broken": list(explanation.broken),
         "clusters": [_cluster(cluster) for cluster in explanation.clusters],
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
-        "notes": list(notes),
-        "warnings": list(warnings),
     }
+    return document_of("FleetExplanation", content, notes, warnings)
 
 
 def _cluster(cluster: ClusterExplanation) -> Document:

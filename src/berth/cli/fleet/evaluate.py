@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import options_of, placing_options
-from berth.cli.fleet.schemas import CLUSTER, RESOURCE_BINDING, karmada_schemas
 from berth.cli.input.case_lines import CaseFields, judge_lines
 from berth.cli.input.validating import VALIDATE_OPTION
 from berth.fleet.offline.cases import FleetCaseError, decode_case, evaluate_case
+from berth.kube.karmada import CLUSTER_GROUP, WORK_GROUP
 from berth.kube.schema import SchemaNode
 
 
@@ -35,21 +36,15 @@ def command(
     """
     options = options_of(flags)
     fields = CaseFields(validate, _objects(), FleetCaseError)
-
-    def judge(line: bytes, number: int) -> object:
-        case = decode_case(line)
-        fields.check(line, number)
-        return evaluate_case(case, options)
-
-    good = judge_lines(file, judge, FleetCaseError)
-    fields.sum_up()
+    good = judge_lines(file, fields, decode_case, lambda case: evaluate_case(case, options))
     ctx.exit(0 if good else 1)
 
 
 def _objects() -> dict[str, SchemaNode]:
     """What a case holds."""
     schemas = karmada_schemas()
-    cluster, binding = schemas[CLUSTER].root, schemas[RESOURCE_BINDING].root
+    cluster = schemas[f"{CLUSTER_GROUP}/v1alpha1", "Cluster"].root
+    binding = schemas[f"{WORK_GROUP}/v1alpha2", "ResourceBinding"].root
     bindings = SchemaNode(type="array", items=binding)
     return {
         "clusters": SchemaNode(type="array", items=cluster),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import click
@@ -58,7 +59,7 @@ def command(
     present(
         form,
         lambda: explanation_document(explanation, given.notes, given.warnings),
-        lambda term, wide: explanation_report(explanation, term, wide=wide),
+        partial(explanation_report, explanation),
     )
     ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)
 

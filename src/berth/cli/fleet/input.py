@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from berth.cli.fleet.bindings import remarks, workloads_of
-from berth.cli.fleet.objects import sort
+from berth.cli.fleet.objects import karmada_schemas, sort
 from berth.cli.fleet.options import options_of, placing_options
-from berth.cli.fleet.schemas import karmada_schemas
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
+from berth.cli.input.options import in_this_order
 from berth.cli.input.validating import check_fields
 from berth.cli.output.tables import tell
 from berth.fleet.offline.simulation import FleetWorkload
@@ -20,15 +20,8 @@ from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.options import FleetOptions
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def fleet_options(command: _F) -> _F:
-    """Options of the commands that read a fleet."""
-    options = (*INPUT_OPTIONS, placing_options())
-    for option in reversed(options):
-        command = option(command)
-    return command
+# Of the commands that read a fleet.
+fleet_options = in_this_order(*INPUT_OPTIONS, placing_options())
 
 
 @dataclass(slots=True)

@@ -25,12 +25,14 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest, ManifestError
 from berth.kube.manifests.manifest import title as titled
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata, PriorityClass, RawObject
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
 from berth.server.registry import kinds as served_kinds
 from berth.server.registry.kinds.custom.karmada import (
     cluster_problems,
+    definitions,
     prepare_cluster,
     prepare_policy,
 )
@@ -57,6 +59,14 @@ _CLUSTER_SCOPED = frozenset(
         "ValidatingWebhookConfiguration",
     )
 )
+
+
+def karmada_schemas() -> dict[tuple[str, str], Schema]:
+    """What Karmada's kinds may hold, as `berth up` serves them, by apiVersion and kind."""
+    registry = SchemaRegistry()
+    for definition in definitions():
+        registry.add_crd(definition)
+    return registry.custom()
 
 
 @dataclass(frozen=True, slots=True)

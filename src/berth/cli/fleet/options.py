@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from berth.cli.input.components import bool_option, given
+from berth.cli.input.components import given
+from berth.cli.input.options import Decorator, bool_option, in_this_order
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube import names
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 # What Berth does better than Karmada's scheduler, each with a flag of its own.
 IMPROVEMENTS = {
@@ -46,39 +45,32 @@ class LabelKeys(click.ParamType[tuple[str, ...]]):
         return keys
 
 
-def switch(name: str, words: str) -> Callable[[_F], _F]:
+def switch(name: str, words: str) -> Decorator:
     """A flag whose default depends on `--karmada-compat`."""
     return bool_option(f"--{name.replace('_', '-')}", name, help=f"{words}  [true, unless --karmada-compat]")
 
 
-def placing_options(*, compat: bool = False) -> Callable[[_F], _F]:
+def placing_options(*, compat: bool = False) -> Decorator:
     """Options of every command that decides; `compat` is whether Karmada's ways are the default."""
-
-    def decorate(command: _F) -> _F:
-        options = (
-            click.option(
-                "--karmada-compat/--no-karmada-compat",
-                default=compat,
-                show_default=True,
-                help="Decide as Karmada's scheduler does, shortcomings included.",
-            ),
-            _keys_option("affinity"),
-            _keys_option("anti-affinity"),
-            click.option(
-                "--enable-empty-workload-propagation",
-                is_flag=True,
-                help="Clusters that are selected but get no replicas are targets, too.",
-            ),
-            *(switch(name, words) for name, words in IMPROVEMENTS.items()),
-        )
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return in_this_order(
+        click.option(
+            "--karmada-compat/--no-karmada-compat",
+            default=compat,
+            show_default=True,
+            help="Decide as Karmada's scheduler does, shortcomings included.",
+        ),
+        _keys_option("affinity"),
+        _keys_option("anti-affinity"),
+        click.option(
+            "--enable-empty-workload-propagation",
+            is_flag=True,
+            help="Clusters that are selected but get no replicas are targets, too.",
+        ),
+        *(switch(name, words) for name, words in IMPROVEMENTS.items()),
+    )
 
 
-def _keys_option(kind: str) -> Callable[[_F], _F]:
+def _keys_option(kind: str) -> Decorator:
     return click.option(
         f"--{kind}-label-keys",
         type=LabelKeys(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -43,6 +44,6 @@ def command(
     present(
         form,
         lambda: simulation_document(simulation, shown),
-        lambda term, wide: simulation_report(simulation, shown, term, wide=wide),
+        partial(simulation_report, simulation, shown),
     )
     ctx.exit(1 if any(namespace in (None, workload.key[0]) for workload in simulation.unplaced) else 0)

@@ -2,51 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from berth.cli.input.components import LABEL_KEY
+from berth.cli.input.options import LABEL_KEY, Decorator, in_this_order
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.kube.quota.exclusive import AVERAGE, LARGEST
 from berth.kube.well_known import HOSTNAME
 
 ALL_NAMESPACES, EVERY_RULE, NONE = "all-namespaces", "every-rule", "none"
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 
-
-def limit_options(command: _F) -> _F:
-    """The options that `policy_of` reads."""
-    for option in (
-        _repeated("--exempt-group", "GROUP", "A group whose members write without the limit"),
-        _repeated("--exempt-user", "USER", "A user who writes without the limit"),
-        _repeated("--exempt-namespace", "NS", "A namespace without the limit"),
-        click.option(
-            "--allowed-topology-key",
-            "topology_keys",
-            type=LABEL_KEY,
-            multiple=True,
-            default=(HOSTNAME,),
-            show_default=True,
-            metavar="KEY",
-            help="A key that is within the limit; may be repeated.",
-        ),
-        click.option(
-            "--anti-affinity-limit",
-            type=click.Choice((ALL_NAMESPACES, EVERY_RULE, NONE)),
-            default=ALL_NAMESPACES,
-            show_default=True,
-            help="Which required anti-affinity may only have the allowed topology keys.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _repeated(name: str, metavar: str, words: str) -> Callable[[_F], _F]:
+def _repeated(name: str, metavar: str, words: str) -> Decorator:
     return click.option(name, multiple=True, metavar=metavar, help=f"{words}; may be repeated.")
+
+
+# The options that `policy_of` reads.
+limit_options = in_this_order(
+    click.option(
+        "--anti-affinity-limit",
+        type=click.Choice((ALL_NAMESPACES, EVERY_RULE, NONE)),
+        default=ALL_NAMESPACES,
+        show_default=True,
+        help="Which required anti-affinity may only have the allowed topology keys.",
+    ),
+    click.option(
+        "--allowed-topology-key",
+        "topology_keys",
+        type=LABEL_KEY,
+        multiple=True,
+        default=(HOSTNAME,),
+        show_default=True,
+        metavar="KEY",
+        help="A key that is within the limit; may be repeated.",
+    ),
+    _repeated("--exempt-namespace", "NS", "A namespace without the limit"),
+    _repeated("--exempt-user", "USER", "A user who writes without the limit"),
+    _repeated("--exempt-group", "GROUP", "A group whose members write without the limit"),
+)
+exclusive_charge_option = click.option(
+    "--exclusive-charge",
+    type=click.Choice((LARGEST, AVERAGE)),
+    default=LARGEST,
+    show_default=True,
+    help="For which of the nodes it could get a pod that wants one for itself is charged.",
+)
 
 
 def policy_of(flags: Mapping[str, Any]) -> AdmissionPolicy:
@@ -58,14 +60,3 @@ def policy_of(flags: Mapping[str, Any]) -> AdmissionPolicy:
         users=frozenset(flags["exempt_user"]),
         groups=frozenset(flags["exempt_group"]),
     )
-
-
-def exclusive_charge_option(command: _F) -> _F:
-    """--exclusive-charge, `largest` by default."""
-    return click.option(
-        "--exclusive-charge",
-        type=click.Choice((LARGEST, AVERAGE)),
-        default=LARGEST,
-        show_default=True,
-        help="For which of the nodes it could get a pod that wants one for itself is charged.",
-    )(command)

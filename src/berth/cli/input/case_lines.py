@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import click
 import msgspec
@@ -22,25 +22,37 @@ from berth.kube.schema import SchemaNode, SchemaStruct
 from berth.kube.validation.errors import Path as FieldPath
 from berth.kube.validation.errors import render
 
+_C = TypeVar("_C")
 GZIP = b"\x1f\x8b"
 
 
-def judge_lines(file: str, judge: Callable[[bytes, int], object], *bad: type[Exception]) -> bool:
+def judge_lines(
+    file: str, fields: CaseFields, decode: Callable[[bytes], _C], evaluate: Callable[[_C], object]
+) -> bool:
     """Write the answer to every line of a file, ``-`` for standard input; whether all could be judged.
 
     Args:
         file: JSON lines, which may be compressed with gzip.
-        judge: Line and its number -> answer.
-        bad: What `judge` raises for a line that is no case, with a sentence that says why.
+        fields: Looks for unknown fields; its `refusal` is raised for a line that is no case, too, with a
+            sentence that says why.
+        decode: Line -> case.
+        evaluate: Case -> answer.
     """
+
+    def judge(line: bytes, number: int) -> object:
+        case = decode(line)
+        fields.check(line, number)
+        return evaluate(case)
+
     out = sys.stdout.buffer
     good = True
     with _opened(file) as lines:
         for number, line in _numbered(file, lines):
-            answer, ok = _answer(line, number, judge, bad)
+            answer, ok = _answer(line, number, judge, fields.refusal)
             good &= ok
             out.write(answer + b"\n")
             out.flush()
+    fields.sum_up()
     return good
 
 
@@ -70,7 +82,7 @@ def _numbered(file: str, lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _answer(
-    line: bytes, number: int, judge: Callable[[bytes, int], object], bad: tuple[type[Exception], ...]
+    line: bytes, number: int, judge: Callable[[bytes, int], object], bad: type[Exception]
 ) -> tuple[bytes, bool]:
     try:
         return msgspec.json.encode(judge(line, number)), True
@@ -115,11 +127,9 @@ class CaseFields:
         refusal: What is raised in a strict command.
     """
 
-    def __init__(
-        self, validate: str, objects: Mapping[str, SchemaNode], refusal: Callable[[str], Exception]
-    ) -> None:
+    def __init__(self, validate: str, objects: Mapping[str, SchemaNode], refusal: type[Exception]) -> None:
         self._validate = validate
-        self._refusal = refusal
+        self.refusal = refusal
         case = _open_struct("case", objects)
         self._wrapped = _open_struct("line", {**objects, "case": case})
         self._lines: Counter[FieldPath] = Counter()
@@ -133,7 +143,7 @@ class CaseFields:
             path = (*place.path, name)
             said = sentence(path, hint(place, name, value))
             if self._validate == STRICT:
-                raise self._refusal(said)
+                raise self.refusal(said)
             anywhere = without_indexes(path)
             if anywhere not in self._lines:
                 tell("warning", f"line {number}: {said}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from berth.cli.input.manifests import configured_setup
+from berth.cli.input.options import Decorator, in_this_order
 from berth.cli.input.validating import check_fields
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.what_if.changes import WhatIfError
@@ -26,7 +26,6 @@ from berth.kube.scheduler_configuration.reading import KIND as CONFIGURATION
 from berth.kube.text import yaml_reader
 from berth.kube.text.lines import yaml_line
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _ORDER = "berth.what-if.changes"
 
 _HELP = {
@@ -46,15 +45,14 @@ _HELP = {
 }
 
 
-def change_options(command: _F) -> _F:
-    """An option for every change, each of which may be repeated."""
-    for name in reversed(FORMS):
-        flag = f"--{name}"
-        if name == REPLACE_ALL:
-            command = click.option(flag, count=True, help=_HELP[name])(command)
-        else:
-            command = click.option(flag, multiple=True, metavar=FORMS[name], help=_HELP[name])(command)
-    return command
+def _option(name: str) -> Decorator:
+    if name == REPLACE_ALL:
+        return click.option(f"--{name}", count=True, help=_HELP[name])
+    return click.option(f"--{name}", multiple=True, metavar=FORMS[name], help=_HELP[name])
+
+
+# An option for every change, each of which may be repeated.
+change_options = in_this_order(*map(_option, FORMS))
 
 
 class ChangesInOrder(click.Command):

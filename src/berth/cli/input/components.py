@@ -6,22 +6,21 @@ import asyncio
 import contextlib
 import math
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import uvloop
 
-from berth.kube import names
+from berth.cli.input.options import Decorator, bool_option, in_this_order
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
 from berth.live.component.endpoint import ServingError, ServingSettings
-from berth.live.component.lifecycle import StartError
+from berth.live.component.lifecycle import ComponentSettings, StartError
 from berth.live.connection import ConnectionSettingsError
 
 _T = TypeVar("_T")
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Duration(click.ParamType[float]):
@@ -52,46 +51,34 @@ class _Rate(click.ParamType[float]):
         return found
 
 
-class _LabelKey(click.ParamType[str]):
-    name = "label"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if problems := names.label_key_errors(str(value)):
-            self.fail(f"{value!r} is no label key: {problems[0]}", param, ctx)
-        return str(value)
+DURATION, RATE = _Duration(), _Rate()
 
 
-DURATION, RATE, LABEL_KEY = _Duration(), _Rate(), _LabelKey()
+# Where the cluster is.
+connection_options = in_this_order(
+    click.option(
+        "--kubeconfig", metavar="FILE", help="Credentials (by default the user's, or the pod's own)."
+    ),
+    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+)
+log_options = in_this_order(
+    click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True),
+    click.option(
+        "-v",
+        "--v",
+        "verbosity",
+        type=click.IntRange(0, 10),
+        default=2,
+        show_default=True,
+        help="How much to log.",
+    ),
+)
 
 
-def bool_option(*names: str, **more: str | bool) -> Callable[[_F], _F]:
-    """A flag that may have a value, such as ``--x``, ``--x=true`` or ``--x=false``; a default is shown."""
-    kept: dict[str, Any] = {**more, "show_default": "default" in more}
-    return click.option(*names, type=bool, is_flag=False, flag_value=True, metavar="BOOL", **kept)
-
-
-def connection_options(command: _F) -> _F:
-    """Where the cluster is."""
-    return in_this_order(
-        command,
-        click.option(
-            "--kubeconfig", metavar="FILE", help="Credentials (by default the user's, or the pod's own)."
-        ),
-        click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
-    )
-
-
-def operating_options(lease: str, port: int) -> Callable[[_F], _F]:
+def operating_options(lease: str, port: int) -> Decorator:
     """Election, request limits, endpoints and logs; `lease` and `port` are the defaults."""
-
-    def decorate(command: _F) -> _F:
-        return log_options(in_this_order(command, *_election_options(lease), *_serving_options(port)))
-
-    return decorate
-
-
-def _election_options(lease: str) -> tuple[Callable[[_F], _F], ...]:
-    return (
+    return in_this_order(
+        log_options,
         bool_option("--leader-elect", help="Elect a leader first (by default true)."),
         click.option(
             "--leader-elect-lease-duration", type=DURATION, help="How long a leader is trusted.  [15s]"
@@ -102,11 +89,6 @@ def _election_options(lease: str) -> tuple[Callable[[_F], _F], ...]:
         click.option("--leader-elect-retry-period", type=DURATION, help="Between two tries.  [2s]"),
         click.option("--leader-elect-resource-name", metavar="NAME", help=f"The Lease.  [{lease}]"),
         click.option("--leader-elect-resource-namespace", metavar="NS", help="Its namespace.  [kube-system]"),
-    )
-
-
-def _serving_options(port: int) -> tuple[Callable[[_F], _F], ...]:
-    return (
         click.option(
             "--kube-api-qps", type=float, metavar="N", help="Requests a second (by default unlimited)."
         ),
@@ -133,32 +115,6 @@ def _serving_options(port: int) -> tuple[Callable[[_F], _F], ...]:
     )
 
 
-_LOG_OPTIONS = (
-    click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True),
-    click.option(
-        "-v",
-        "--v",
-        "verbosity",
-        type=click.IntRange(0, 10),
-        default=2,
-        show_default=True,
-        help="How much to log.",
-    ),
-)
-
-
-def log_options(command: _F) -> _F:
-    """How, and how much."""
-    return in_this_order(command, *_LOG_OPTIONS)
-
-
-def in_this_order(command: _F, *options: Callable[[_F], _F]) -> _F:
-    """Decorate with options so that `--help` lists them in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 # --- reading them ---------------------------------------------------------------------------------
 
 
@@ -182,6 +138,19 @@ def election_of(
         lease=given(flags["leader_elect_lease_duration"], lease),
         renew_deadline=given(flags["leader_elect_renew_deadline"], renew_deadline),
         retry=given(flags["leader_elect_retry_period"], retry),
+    )
+
+
+def component_of(flags: Mapping[str, Any], lease: str, *, writes: bool = True) -> ComponentSettings:
+    """How a component runs; one that writes nothing needs no leader."""
+    elects = writes and given(flags["leader_elect"], otherwise=True)
+    return ComponentSettings(
+        kubeconfig=flags["kubeconfig"],
+        context=flags["context"],
+        qps=given(flags["kube_api_qps"], 0.0),
+        burst=given(flags["kube_api_burst"], 100),
+        election=election_of(flags, name=lease) if elects else None,
+        serving=serving_of(flags),
     )
 
 

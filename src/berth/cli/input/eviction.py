@@ -2,109 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from berth.cli.input.components import DURATION, LABEL_KEY, RATE, bool_option, in_this_order
+from berth.cli.input.components import DURATION, RATE
+from berth.cli.input.options import LABEL_KEY, bool_option, in_this_order
 from berth.engine.execution.eviction_ceiling import HaltPolicy
 from berth.engine.state.options import Options
 from berth.eviction import EvictionRate, EvictionSettings
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _DEFAULT = EvictionSettings()
 
-
-def eviction_options(command: _F) -> _F:
-    """Grace, rates, halts and paces."""
-    return in_this_order(command, *_rate_options(), *_halt_options(), *_pace_options())
-
-
-def _rate_options() -> tuple[Callable[[_F], _F], ...]:
-    return (
-        click.option(
-            "--affinity-violation-grace",
-            type=DURATION,
-            default="30s",
-            show_default=True,
-            help="How long pod affinity may be broken before a pod goes for it.",
-        ),
-        click.option("--eviction-qps", type=RATE, default=1.0, show_default=True, help="Evictions a second."),
-        click.option(
-            "--eviction-burst",
-            type=click.IntRange(1),
-            default=10,
-            show_default=True,
-            help="Evictions at once.",
-        ),
-        click.option(
-            "--domain-eviction-qps",
-            type=RATE,
-            default=0.5,
-            show_default=True,
-            help="Evictions a second in one topology domain.",
-        ),
-        click.option(
-            "--domain-eviction-burst",
-            type=click.IntRange(1),
-            default=5,
-            show_default=True,
-            help="Evictions at once in one domain.",
-        ),
-    )
-
-
-def _halt_options() -> tuple[Callable[[_F], _F], ...]:
-    return (
-        click.option(
-            "--eviction-domain",
-            type=LABEL_KEY,
-            default=_DEFAULT.domain_key,
-            show_default=True,
-            metavar="LABEL",
-            help="The node label that says which domain a node is in.",
-        ),
-        click.option(
-            "--max-evicted-share",
-            type=float,
-            default=_DEFAULT.max_share,
-            show_default=True,
-            help="Halt a domain while more than this share of its pods would go.",
-        ),
-        click.option(
-            "--halt-above",
-            type=click.IntRange(0),
-            default=_DEFAULT.halt_above,
-            show_default=True,
-            metavar="PODS",
-            help="So few pods are never too many, whatever their share.",
-        ),
-        click.option(
-            "--halt-policy",
-            type=click.Choice([policy.value for policy in HaltPolicy]),
-            default=_DEFAULT.halt_policy.value,
-            show_default=True,
-            help="Who goes from a halted domain: those with a place, one by one, or nobody.",
-        ),
-    )
-
-
-def _pace_options() -> tuple[Callable[[_F], _F], ...]:
-    return (
-        bool_option(
-            "--pace-by-owner",
-            default=True,
-            help="Wait until a replacement is Ready before the next pod of its owner goes.",
-        ),
-        click.option(
-            "--pace-timeout",
-            type=DURATION,
-            default="10m",
-            show_default=True,
-            help="How long to wait for one that gets no node; 0 for ever.",
-        ),
-    )
+# Grace, rates, halts and paces.
+eviction_options = in_this_order(
+    click.option(
+        "--affinity-violation-grace",
+        type=DURATION,
+        default="30s",
+        show_default=True,
+        help="How long pod affinity may be broken before a pod goes for it.",
+    ),
+    click.option("--eviction-qps", type=RATE, default=1.0, show_default=True, help="Evictions a second."),
+    click.option(
+        "--eviction-burst",
+        type=click.IntRange(1),
+        default=10,
+        show_default=True,
+        help="Evictions at once.",
+    ),
+    click.option(
+        "--domain-eviction-qps",
+        type=RATE,
+        default=0.5,
+        show_default=True,
+        help="Evictions a second in one topology domain.",
+    ),
+    click.option(
+        "--domain-eviction-burst",
+        type=click.IntRange(1),
+        default=5,
+        show_default=True,
+        help="Evictions at once in one domain.",
+    ),
+    click.option(
+        "--eviction-domain",
+        type=LABEL_KEY,
+        default=_DEFAULT.domain_key,
+        show_default=True,
+        metavar="LABEL",
+        help="The node label that says which domain a node is in.",
+    ),
+    click.option(
+        "--max-evicted-share",
+        type=float,
+        default=_DEFAULT.max_share,
+        show_default=True,
+        help="Halt a domain while more than this share of its pods would go.",
+    ),
+    click.option(
+        "--halt-above",
+        type=click.IntRange(0),
+        default=_DEFAULT.halt_above,
+        show_default=True,
+        metavar="PODS",
+        help="So few pods are never too many, whatever their share.",
+    ),
+    click.option(
+        "--halt-policy",
+        type=click.Choice([policy.value for policy in HaltPolicy]),
+        default=_DEFAULT.halt_policy.value,
+        show_default=True,
+        help="Who goes from a halted domain: those with a place, one by one, or nobody.",
+    ),
+    bool_option(
+        "--pace-by-owner",
+        default=True,
+        help="Wait until a replacement is Ready before the next pod of its owner goes.",
+    ),
+    click.option(
+        "--pace-timeout",
+        type=DURATION,
+        default="10m",
+        show_default=True,
+        help="How long to wait for one that gets no node; 0 for ever.",
+    ),
+)
 
 
 def eviction_of(flags: Mapping[str, Any], options: Options, *, dry_run: bool = False) -> EvictionSettings:

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TypedDict, Unpack
 
 import click
 import numpy as np
 
-from berth.cli.input.assumed_namespaces import assume_daemon_namespaces
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
+from berth.cli.input.options import (
+    cluster_version_option,
+    daemon_namespaces_option,
+    gates_of,
+    gates_option,
+    in_this_order,
+)
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
-from berth.cli.input.versions import cluster_version_option
 from berth.cli.output.tables import tell
 from berth.engine.offline.scheduling.setup import SchedulerSetup, configured
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
-from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.affinity.annotations import effective_affinity
+from berth.kube.affinity.anti_affinity import has_required_rules
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.scheduler_configuration import load as load_configuration
 from berth.kube.versions import NEWEST, VERSIONS
 
 FORMS = ("table", "wide", "json", "yaml")
 _SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 INPUT_OPTIONS = (
@@ -87,13 +91,16 @@ _SCHEDULING = (
         help="What a running pod's required affinity counts as a preference of its peers.",
     ),
     daemon_namespaces_option,
-    click.option(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL,...",
-        help="Switch features, all of them on by default.",
-    ),
+    gates_option("Switch features, all of them on by default."),
 )
+# Of every command that reads manifests and places pods.
+manifest_options = in_this_order(*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, _CONFIG, *_SCHEDULING)
+# Of one to which a configuration is a change among others.
+changing_options = in_this_order(*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, *_SCHEDULING)
+# Of one that places nothing.
+reading_options = in_this_order(*INPUT_OPTIONS, *_SCHEDULING)
+# Of one that shows the input in a form of its own.
+showing_options = in_this_order(*INPUT_OPTIONS[:-1], *_SCHEDULING)
 
 
 class InputSettings(TypedDict):
@@ -115,34 +122,6 @@ class PlacingSettings(InputSettings):
     seed: int | None
     scheduler_names: tuple[str, ...]
     config: str | None
-
-
-def manifest_options(command: _F) -> _F:
-    """Options of every command that reads manifests and places pods."""
-    for option in reversed((*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, _CONFIG, *_SCHEDULING)):
-        command = option(command)
-    return command
-
-
-def showing_options(command: _F) -> _F:
-    """Options of a command that shows the input in a form of its own."""
-    for option in reversed((*INPUT_OPTIONS[:-1], *_SCHEDULING)):
-        command = option(command)
-    return command
-
-
-def changing_options(command: _F) -> _F:
-    """The same for a command to which a configuration is a change among others."""
-    for option in reversed((*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, *_SCHEDULING)):
-        command = option(command)
-    return command
-
-
-def reading_options(command: _F) -> _F:
-    """Options of every command that reads manifests and places nothing."""
-    for option in reversed((*INPUT_OPTIONS, *_SCHEDULING)):
-        command = option(command)
-    return command
 
 
 def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) -> Simulation:
@@ -194,15 +173,11 @@ def read_input(settings: InputSettings, *kinds: str, setup: SchedulerSetup | Non
 
 
 def options_of(settings: InputSettings) -> Options:
-    try:
-        gates = FeatureGates.parse(settings["feature_gates"])
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
     return Options(
         version=VERSIONS.get(settings["kubernetes_version"] or "", NEWEST),
         hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
         daemon_namespaces=settings["daemon_namespaces"],
-        gates=gates,
+        gates=gates_of(settings["feature_gates"]),
     )
 
 
@@ -250,6 +225,24 @@ def _read_cluster(
     snapshot.notes[:0] = found.notes
     assume_daemon_namespaces(snapshot, options)
     return _noted(snapshot)
+
+
+def assume_daemon_namespaces(snapshot: Snapshot, options: Options) -> None:
+    """Note which were assumed for a cluster whose scheduler cannot be asked, if they concern a pod's rule."""
+    names = options.daemon_namespaces
+    if not any(
+        entry.namespace not in names
+        and entry.fault is None
+        and has_required_rules(effective_affinity(entry.pod, options.gates))
+        for entry in snapshot.pods
+    ):
+        return
+    snapshot.daemon_namespaces = sorted(names)
+    words = f"pods in {', '.join(sorted(names))} are" if names else "no pods are"
+    snapshot.notes.append(
+        f"{words} left out of required anti-affinity; if the cluster's scheduler has other daemon "
+        "namespaces, name them with --daemon-namespaces"
+    )
 
 
 def _noted(snapshot: Snapshot) -> Snapshot:

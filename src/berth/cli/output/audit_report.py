@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from berth.cli.output.simulation_report import spread_table
-from berth.cli.output.tables import NONE, Style, Terminal, count, indented, table
+from berth.cli.output.tables import NONE, Terminal, count, first_rows, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
@@ -53,6 +53,10 @@ def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
     yield from _conclusion(audit, term)
 
 
+def _most(*, wide: bool) -> int | None:
+    return None if wide else _ROWS_LISTED
+
+
 # --- rules ------------------------------------------------------------------------------------
 
 
@@ -85,8 +89,7 @@ def _path(violation: RuleViolation) -> str | None:
 def _by_owner(violations: list[tuple[Entry, RuleViolation]], term: Terminal) -> str:
     groups: dict[tuple[str, ...], list[RuleViolation]] = {}
     for entry, found in violations:
-        owner = entry.owner or f"Pod/{entry.name}"
-        key = (entry.namespace, owner, found.rule, _kind(found), found.reason)
+        key = (entry.namespace, entry.workload, found.rule, _kind(found), found.reason)
         groups.setdefault(key, []).append(found)
     rows = []
     for (*shown, _), members in groups.items():
@@ -109,12 +112,12 @@ def _example(members: list[RuleViolation]) -> str:
 
 
 def _spreads(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
-    listed = sorted(audit.spreads, key=lambda spread: spread.ok)
-    if not wide and len(listed) > _ROWS_LISTED:
-        listed = [spread for spread in listed if not spread.ok][:_ROWS_LISTED]
-    if listed:
-        yield spread_table(listed, term, wide=wide)
-    if len(listed) < len(audit.spreads):
+    shown = sorted(audit.spreads, key=lambda spread: spread.ok)
+    if not wide and len(shown) > _ROWS_LISTED:
+        shown = [spread for spread in shown if not spread.ok][:_ROWS_LISTED]
+    if shown:
+        yield spread_table(shown, term, wide=wide)
+    if len(shown) < len(audit.spreads):
         yield f"({count(len(audit.spreads), 'spread constraint')}; -o wide lists every one)"
 
 
@@ -131,7 +134,7 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
         for eviction in evictions
     ]
     headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
-    return _listed(headers, rows, term, {"nowhere": "red"}.get, wide=wide)
+    return first_rows(headers, rows, term, {"nowhere": "red"}.get, most=_most(wide=wide), of="pods")
 
 
 def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) -> Iterator[str]:
@@ -153,7 +156,7 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) 
     if rows:
         yield term.title("What would be moved for evenness, one after the other:")
         headers = ("NAMESPACE", "OWNER", "POD", "NODE", "REPLACEMENT", "WHY")
-        yield _listed(headers, rows, term, wide=wide)
+        yield first_rows(headers, rows, term, most=_most(wide=wide), of="pods")
     else:
         yield "Nobody would be moved for evenness."
     for workload in workloads:
@@ -174,21 +177,7 @@ def _held_back(eviction: Eviction) -> str:
 
 def _faulty(entries: list[Entry], term: Terminal, *, wide: bool) -> str:
     rows = [(entry.namespace, entry.name, entry.pod.spec.node_name, entry.fault) for entry in entries]
-    return _listed(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, wide=wide)
-
-
-def _listed(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    term: Terminal,
-    style: Style | None = None,
-    *,
-    wide: bool,
-) -> str:
-    """A table with a row a pod, and how many there are if not all are shown."""
-    most = len(rows) if wide else _ROWS_LISTED
-    more = f"\n({count(len(rows), 'pod')}; -o wide lists every one)" if len(rows) > most else ""
-    return table(headers, rows[:most], term, style) + more
+    return first_rows(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, most=_most(wide=wide), of="pods")
 
 
 def _why(eviction: Eviction, *, wide: bool) -> str:

@@ -9,21 +9,21 @@ import click
 import msgspec
 import yaml
 
-from berth.cli.output.tables import Terminal, terminal
+from berth.cli.output.tables import terminal
 from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.budgets import DisruptionBudget
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict
 from berth.engine.offline.explaining.reason_documents import (
-    cause_document,
+    Workloads,
     group_document,
     refusal_documents,
     verdict_document,
+    violation_document,
 )
 from berth.engine.offline.explaining.refusals import Refusals
 from berth.engine.offline.explaining.replicas import FurtherReplicas
-from berth.engine.offline.explaining.waiting import QueuePlace, Wait
-from berth.engine.offline.explaining.workloads import Workloads
+from berth.engine.offline.explaining.waiting import Wait
 from berth.engine.offline.explanation import Explanation
 from berth.engine.offline.placements import Victim
 from berth.engine.offline.relaxations import Relaxation
@@ -31,24 +31,22 @@ from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import Spread, ZoneDomain
 from berth.engine.placement.preemption import Preemption
-from berth.engine.rules.verdicts import RuleViolation
-from berth.kube.well_known import BERTH_API_VERSION, ZONE
-
-API_VERSION = BERTH_API_VERSION
+from berth.kube.well_known import BERTH_API_VERSION
 
 Document = dict[str, Any]
 
 
-def present(
-    form: str, document: Callable[[], Document], report: Callable[[Terminal, bool], Iterable[str]]
-) -> None:
-    """Show a result in the form that was asked for: a document for programs, or lines for people."""
+def present(form: str, document: Callable[[], Document], report: Callable[..., Iterable[str]]) -> None:
+    """Show a result in the form that was asked for: a document for programs, or lines for people.
+
+    `report` takes the terminal, and whether the lines may be `wide`.
+    """
     if form in ("json", "yaml"):
         write = as_json if form == "json" else as_yaml
         click.echo(write(document()), nl=form == "json")
         return
     term = terminal()
-    for line in report(term, form == "wide"):
+    for line in report(term, wide=form == "wide"):
         click.echo(line, color=term.color)
 
 
@@ -62,14 +60,28 @@ def as_yaml(document: Document) -> str:
     return text
 
 
+def document_of(kind: str, content: Document, notes: Iterable[str], warnings: Iterable[str] = ()) -> Document:
+    """What was found, with what is to be said about the input."""
+    head = {"apiVersion": BERTH_API_VERSION, "kind": kind}
+    return {**head, **content, "notes": list(notes), "warnings": list(warnings)}
+
+
+def _document(kind: str, content: Document, snapshot: Snapshot) -> Document:
+    assumed = snapshot.daemon_namespaces
+    more = {} if assumed is None else {"daemonNamespaces": assumed}
+    return {**document_of(kind, content, snapshot.notes, snapshot.warnings), **more}
+
+
+def what_if_document(kind: str, found: msgspec.Struct, snapshot: Snapshot) -> Document:
+    return document_of(kind, msgspec.to_builtins(found), snapshot.notes, snapshot.warnings)
+
+
 def simulation_document(
     simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
 ) -> Document:
     snapshot = simulation.snapshot
     refusals, workloads = Refusals(simulation), Workloads(snapshot.pods)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Simulation",
+    content: Document = {
         "summary": {
             "nodes": len(snapshot.nodes),
             "running": len(snapshot.running),
@@ -79,11 +91,9 @@ def simulation_document(
         },
         "placements": [
             {
-                "namespace": placement.entry.namespace,
-                "pod": placement.entry.name,
-                "owner": placement.entry.owner,
+                **placement.entry.named,
                 "node": placement.node,
-                "zone": (snapshot.nodes[placement.node].metadata.labels or {}).get(ZONE),
+                "zone": snapshot.zone_of(placement.node),
                 "score": placement.score,
                 "priority": placement.entry.priority,
             }
@@ -91,9 +101,7 @@ def simulation_document(
         ],
         "unplaced": [
             {
-                "namespace": unplaced.entry.namespace,
-                "pod": unplaced.entry.name,
-                "owner": unplaced.entry.owner,
+                **unplaced.entry.named,
                 "reason": unplaced.reason,
                 "message": unplaced.message,
                 "priority": unplaced.entry.priority,
@@ -107,17 +115,13 @@ def simulation_document(
         ],
         "domains": [_zone(zone) for zone in zones],
         "spread": [_spread(spread) for spread in spreads],
-        "notes": list(snapshot.notes),
-        "warnings": list(snapshot.warnings),
-        **_assumed(snapshot.daemon_namespaces),
     }
+    return _document("Simulation", content, snapshot)
 
 
 def _preempted(simulation: Simulation, victim: Victim, preemptor: Entry) -> Document:
     return {
-        "namespace": victim.entry.namespace,
-        "pod": victim.entry.name,
-        "owner": victim.entry.owner,
+        **victim.entry.named,
         "node": victim.node,
         "priority": victim.entry.priority,
         "by": preemptor.key,
@@ -158,12 +162,8 @@ def _spread(spread: Spread) -> Document:
 
 def explanation_document(explanation: Explanation, snapshot: Snapshot) -> Document:
     workloads = explanation.workloads
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Explanation",
-        "namespace": explanation.entry.namespace,
-        "pod": explanation.entry.name,
-        "owner": explanation.entry.owner,
+    content: Document = {
+        **explanation.entry.named,
         "state": explanation.state,
         "node": explanation.node,
         "message": explanation.message,
@@ -176,21 +176,15 @@ def explanation_document(explanation: Explanation, snapshot: Snapshot) -> Docume
         ],
         "groups": [group_document(group, workloads) for group in explanation.groups],
         "groupPods": explanation.beside.total(),
-        "queue": _queue(explanation.queue),
+        "queue": msgspec.to_builtins(explanation.queue),
         "waitsFor": [_wait(wait) for wait in explanation.waits],
         "furtherReplicas": _further(explanation.further),
         "clues": explanation.clues,
         "preemption": _preemption(explanation.preemption),
         "noPreemption": explanation.no_preemption or None,
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
-        "notes": list(snapshot.notes),
-        "warnings": list(snapshot.warnings),
-        **_assumed(snapshot.daemon_namespaces),
     }
-
-
-def _assumed(daemon_namespaces: list[str] | None) -> Document:
-    return {} if daemon_namespaces is None else {"daemonNamespaces": daemon_namespaces}
+    return _document("Explanation", content, snapshot)
 
 
 def _node(node: NodeVerdict, workloads: Workloads) -> Document:
@@ -211,10 +205,6 @@ def _node(node: NodeVerdict, workloads: Workloads) -> Document:
             for score in node.scores
         ],
     }
-
-
-def _queue(found: QueuePlace | None) -> Document | None:
-    return None if found is None else {"place": found.place, "waiting": found.waiting}
 
 
 def _wait(wait: Wait) -> Document:
@@ -255,9 +245,7 @@ def _relaxation(relaxation: Relaxation) -> Document:
 def audit_document(audit: Audit) -> Document:
     snapshot = audit.snapshot
     workloads = Workloads(snapshot.pods)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Audit",
+    content: Document = {
         "summary": {
             "clean": audit.clean,
             "nodes": len(snapshot.nodes),
@@ -269,7 +257,9 @@ def audit_document(audit: Audit) -> Document:
             "halted": sum(eviction.halted for eviction in audit.evictions),
             "invalidAnnotations": len(audit.faulty),
         },
-        "violations": [_violation(audit.entries[found.pod], found, workloads) for found in audit.violations],
+        "violations": [
+            violation_document(audit.entries[found.pod], found, workloads) for found in audit.violations
+        ],
         "spread": [_spread(spread) for spread in audit.spreads],
         "evictions": [_eviction(eviction) for eviction in audit.evictions],
         "halts": [_halt(halt) for halt in audit.halts],
@@ -277,18 +267,14 @@ def audit_document(audit: Audit) -> Document:
         **_rebalancing(audit.rebalancing),
         "invalidAnnotations": [
             {
-                "namespace": entry.namespace,
-                "pod": entry.name,
-                "owner": entry.owner,
+                **entry.named,
                 "node": entry.pod.spec.node_name,
                 "why": entry.fault,
             }
             for entry in audit.faulty
         ],
-        "notes": list(snapshot.notes),
-        "warnings": list(snapshot.warnings),
-        **_assumed(snapshot.daemon_namespaces),
     }
+    return _document("Audit", content, snapshot)
 
 
 def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
@@ -320,29 +306,9 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
     }
 
 
-def _violation(entry: Entry, violation: RuleViolation, workloads: Workloads) -> Document:
-    return {
-        "namespace": entry.namespace,
-        "pod": entry.name,
-        "owner": entry.owner,
-        "node": violation.node,
-        "rule": violation.rule,
-        "reason": violation.reason,
-        "cause": violation.cause,
-        "path": violation.path,
-        "ofPeer": violation.of_peer,
-        "hard": violation.hard,
-        "execution": violation.execution,
-        **cause_document(violation.because, workloads),
-    }
-
-
 def _eviction(eviction: Eviction) -> Document:
-    entry = eviction.entry
     return {
-        "namespace": entry.namespace,
-        "pod": entry.name,
-        "owner": entry.owner,
+        **eviction.entry.named,
         "node": eviction.node,
         "landsOn": eviction.replacement_node,
         "stoppedBy": [budget.name for budget in eviction.stopped_by],

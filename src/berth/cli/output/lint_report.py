@@ -9,10 +9,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from berth import __version__
-from berth.cli.output.documents import API_VERSION, Document
+from berth.cli.output.documents import Document
 from berth.cli.output.tables import Terminal, count, indented
 from berth.engine.offline.lint.findings import CheckWords, Finding, Severity
 from berth.engine.offline.lint.linting import LintResult
+from berth.kube.well_known import BERTH_API_VERSION
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "blue"}
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -60,7 +61,7 @@ def lint_document(
 ) -> Document:
     found = Counter(finding.severity for finding in result.findings)
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": BERTH_API_VERSION,
         "kind": "Lint",
         "summary": {
             "objects": result.objects,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from berth.cli.output.tables import NONE, Terminal, count, indented, table
+from berth.cli.output.tables import NONE, YES_OR_NO, Terminal, count, first_rows, indented, table
 from berth.engine.offline.placements import PodPlacement
 from berth.engine.offline.simulation import Simulation, UnplacedPod
 from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
 from berth.engine.rules.relaxing import short
-from berth.kube.well_known import ZONE
 
 # Up to here every pod has a row and every node a line; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100
@@ -48,14 +47,11 @@ def _preempted(simulation: Simulation, term: Terminal, *, wide: bool) -> Report:
         )
         for victim, preemptor in simulation.preemptions()
     ]
-    if not rows:
-        return
-    listed = rows if wide else rows[:_ROWS_LISTED]
-    headers = ("NAMESPACE", "PREEMPTED", "NODE", "FOR", "REPLACEMENT")
-    yield table(headers, listed, term, {"nowhere": "red", "not made again": "red"}.get)
-    if len(listed) < len(rows):
-        yield f"({count(len(rows), 'pod')}; -o wide lists every one)"
-    yield ""
+    if rows:
+        headers = ("NAMESPACE", "PREEMPTED", "NODE", "FOR", "REPLACEMENT")
+        style = {"nowhere": "red", "not made again": "red"}.get
+        yield first_rows(headers, rows, term, style, most=None if wide else _ROWS_LISTED, of="pods")
+        yield ""
 
 
 # --- pods --------------------------------------------------------------------------------
@@ -68,10 +64,11 @@ def _placements(simulation: Simulation, term: Terminal, *, wide: bool) -> str:
     if wide:
         headers[5:5] = ["PRIORITY"]
     rows: list[list[object]] = []
+    snapshot = simulation.snapshot
     for placement in simulation.placements:
         entry = placement.entry
         rows.append(
-            [entry.namespace, entry.name, placement.node, _zone(simulation, placement), placement.score]
+            [entry.namespace, entry.name, placement.node, snapshot.zone_of(placement.node), placement.score]
         )
         rows[-1] += [entry.priority, entry.owner] if wide else [entry.owner]
     for unplaced in simulation.unplaced:
@@ -81,20 +78,16 @@ def _placements(simulation: Simulation, term: Terminal, *, wide: bool) -> str:
     return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
 
 
-def _zone(simulation: Simulation, placement: PodPlacement) -> str | None:
-    return (simulation.snapshot.nodes[placement.node].metadata.labels or {}).get(ZONE)
-
-
 def _by_owner(simulation: Simulation, term: Terminal) -> str:
     groups: dict[tuple[str, str], list[PodPlacement | UnplacedPod]] = {}
     everything: list[PodPlacement | UnplacedPod] = [*simulation.placements, *simulation.unplaced]
     for item in everything:
-        key = (item.entry.namespace, item.entry.owner or f"Pod/{item.entry.name}")
+        key = (item.entry.namespace, item.entry.workload)
         groups.setdefault(key, []).append(item)
     rows = []
     for (namespace, owner), items in groups.items():
         placed = [item for item in items if isinstance(item, PodPlacement)]
-        zones = Counter(_zone(simulation, placement) or NONE for placement in placed)
+        zones = Counter(simulation.snapshot.zone_of(placement.node) or NONE for placement in placed)
         nodes = len({placement.node for placement in placed})
         rows.append(
             (namespace, owner, len(items), len(placed), nodes, _per_domain(dict(sorted(zones.items()))))
@@ -165,7 +158,7 @@ def spread_table(spreads: list[Spread], term: Terminal, *, wide: bool) -> str:
         for spread in spreads
     ]
     headers = ("NAMESPACE", "OWNER", "SPREAD OVER", "KIND", "SKEW", "MAX", "OK", "PODS PER DOMAIN")
-    return table(headers, rows, term, {"yes": "green", "no": "red"}.get)
+    return table(headers, rows, term, YES_OR_NO)
 
 
 def _per_domain(counts: dict[str, int], *, wide: bool = False) -> str:

@@ -16,6 +16,7 @@ _GAP = "   "
 _LEAST_WRAPPED = 30
 
 Style = Callable[[str], str | None]
+YES_OR_NO: Style = {"yes": "green", "no": "red"}.get
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,20 @@ def table(
     for row in cells:
         lines += _wrapped(row, widths, room, term, style)
     return "\n".join(lines)
+
+
+def first_rows(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    term: Terminal,
+    style: Style | None = None,
+    *,
+    most: int | None,
+    of: str,
+) -> str:
+    """A table of the first rows (None: all), and how many there are, `of` what, if not all are shown."""
+    more = f"\n({len(rows)} {of}; -o wide lists every one)" if len(rows) > (most or len(rows)) else ""
+    return table(headers, rows[:most], term, style) + more
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

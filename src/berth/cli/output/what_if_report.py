@@ -1,11 +1,13 @@
-"""A what-if for people: the answer first, then everything it rests on."""
+"""A what-if for people: the answer first, then everything it rests on; and the other answers of `what-if`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from berth.cli.output.tables import Style, Terminal, first_of, indented, table
+from berth.cli.output.tables import YES_OR_NO, Style, Terminal, count, first_of, first_rows, indented, table
 from berth.engine.offline.what_if.outcome import (
+    LargestPod,
+    Measures,
     PodMove,
     SkewState,
     StrandedPod,
@@ -13,16 +15,18 @@ from berth.engine.offline.what_if.outcome import (
     UtilisationChange,
     WhatIfOutcome,
 )
+from berth.engine.offline.what_if.questions.every import DomainLoss, EveryLoss
+from berth.engine.offline.what_if.questions.fitting import FittingReplicas
+from berth.engine.offline.what_if.questions.scenario import ScenarioOutcome
+from berth.engine.offline.what_if.questions.versus import Versus
 from berth.engine.rules.relaxing import short
 
-_ROWS_LISTED = 40
-_NAMES_LISTED = 6
+_ROWS_LISTED, _NAMES_LISTED = 40, 6
+_LOSSES_LISTED, _LOST_LISTED, _PODS_LISTED = 100, 3, 20
 
 
 def report(found: WhatIfOutcome, term: Terminal, *, wide: bool) -> Iterator[str]:
-    yield indented(
-        term.styled(found.sentence[:1].upper() + found.sentence[1:], "green" if found.ok else "red"), "", term
-    )
+    yield _answer(found.sentence, term, ok=found.ok)
     for section in (
         _unplaced,
         _moves,
@@ -43,6 +47,10 @@ def report(found: WhatIfOutcome, term: Terminal, *, wide: bool) -> Iterator[str]
             yield from lines
 
 
+def _answer(sentence: str, term: Terminal, *, ok: bool) -> str:
+    return indented(term.styled(sentence[:1].upper() + sentence[1:], "green" if ok else "red"), "", term)
+
+
 def _listed(
     title: str,
     headers: Sequence[str],
@@ -51,13 +59,9 @@ def _listed(
     wide: bool,
     style: Style | None = None,
 ) -> Iterator[str]:
-    if not rows:
-        return
-    yield term.title(title)
-    shown = rows if wide else rows[:_ROWS_LISTED]
-    yield table(headers, shown, term, style)
-    if len(shown) < len(rows):
-        yield f"({len(rows)} in all; -o wide lists every one)"
+    if rows:
+        yield term.title(title)
+        yield first_rows(headers, rows, term, style, most=None if wide else _ROWS_LISTED, of="in all")
 
 
 # --- pods ----------------------------------------------------------------------------------------------
@@ -216,7 +220,7 @@ def _skews(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
         if wide or each.changed
     ]
     headers = ("OWNER", "SPREAD OVER", "KIND", "SKEW", "MAX", "OK", "PODS PER DOMAIN")
-    yield from _listed("Spread:", headers, rows, term, wide, {"yes": "green", "no": "red"}.get)
+    yield from _listed("Spread:", headers, rows, term, wide, YES_OR_NO)
 
 
 def _counts(before: SkewState | None, after: SkewState | None, wide: bool) -> str:
@@ -269,3 +273,125 @@ def _place(node: str, zone: str | None) -> str:
 
 def _name(namespace: str, name: str) -> str:
     return name if namespace == "default" else f"{namespace}/{name}"
+
+
+# --- every ---------------------------------------------------------------------------------------------
+
+
+def every_report(found: EveryLoss, term: Terminal, *, wide: bool) -> Iterator[str]:
+    yield _answer(found.sentence, term, ok=found.ok)
+    rows = found.rows
+    if not wide and len(rows) > _LOSSES_LISTED:
+        # What cannot be lost matters; of the others, those that come nearest to it.
+        rows = sorted(rows, key=lambda row: (row.ok, -row.preempted, -row.pods))[:_LOSSES_LISTED]
+    if rows:
+        yield ""
+        headers = ("LOSE", "NODES", "PODS", "MOVE", "PREEMPT", "NO NODE", "LOST", "OK", "WHY")
+        yield table(headers, [_row(row, wide=wide) for row in rows], term, YES_OR_NO)
+    if len(rows) < len(found.rows):
+        yield f"({len(found.rows)} rows; -o wide lists every one)"
+    if found.waiting:
+        yield f"({count(found.waiting, 'pod')} without a node to begin with, not counted here)"
+
+
+def _row(row: DomainLoss, *, wide: bool) -> tuple[object, ...]:
+    reasons = (
+        (row.unplaced, row.message),
+        (row.lost, f"nobody makes {'it' if len(row.lost) == 1 else 'them'} again"),
+    )
+    why = "; ".join(
+        f"{first_of(names, len(names) if wide else _LOST_LISTED)}: {reason}"
+        for names, reason in reasons
+        if names
+    )
+    return (
+        row.domain,
+        row.nodes,
+        row.pods,
+        row.moved,
+        row.preempted,
+        len(row.unplaced),
+        len(row.lost),
+        row.ok,
+        why or "-",
+    )
+
+
+# --- fit -----------------------------------------------------------------------------------------------
+
+
+def fit_report(found: FittingReplicas, term: Terminal, *, wide: bool) -> Iterator[str]:
+    yield _answer(found.sentence, term, ok=found.ok)
+    if found.help:
+        yield indented(f"what would help: {found.help}", "  ", term)
+    if found.zones:
+        yield ""
+        yield table(("ZONE", "FURTHER REPLICAS"), list(found.zones.items()), term)
+    if found.nodes and (wide or len(found.nodes) <= _PODS_LISTED):
+        yield ""
+        yield table(("NODE", "FURTHER REPLICAS"), list(found.nodes.items()), term)
+
+
+# --- scenario ------------------------------------------------------------------------------------------
+
+
+def scenario_report(found: ScenarioOutcome, term: Terminal, *, wide: bool) -> Iterator[str]:
+    yield _answer(found.sentence, term, ok=found.ok)
+    yield ""
+    rows = [
+        (
+            i,
+            step.name,
+            step.ok,
+            "; ".join(f"{each.expected}: {each.found}" for each in step.expectations) or "all is well",
+            step.outcome.sentence,
+        )
+        for i, step in enumerate(found.steps, start=1)
+    ]
+    headers = ("STEP", "NAME", "OK", "EXPECTED: FOUND", "ANSWER")
+    yield table(headers, rows, term, YES_OR_NO)
+    for step in found.steps:
+        if wide or not step.ok:
+            yield ""
+            yield term.title(f"{step.name}: {', '.join(step.outcome.changes) or 'nothing changed'}")
+            yield from report(step.outcome, term, wide=wide)
+
+
+# --- two ways ------------------------------------------------------------------------------------------
+
+
+def versus_report(found: Versus, term: Terminal, *, wide: bool) -> Iterator[str]:
+    yield _answer(found.sentence, term, ok=found.ok)
+    yield ""
+    a, b = found.a, found.b
+    for side in (a, b):
+        yield indented(f"{side.what}: {side.sentence}", f"{side.name}  ", term)
+    yield ""
+    rows = [
+        (label, show(a.measures), show(b.measures))
+        for label, show in (
+            ("placed", lambda m: m.placed),
+            ("without a node", lambda m: m.unplaced),
+            ("moved", lambda m: m.moved),
+            ("preempted", lambda m: m.preempted),
+            ("mean skew", lambda m: f"{m.mean_skew:.2f}"),
+            ("worst skew", lambda m: m.worst_skew),
+            ("nodes used", lambda m: m.nodes_used),
+            ("largest pod that fits", lambda m: _largest(m.largest_pod)),
+            ("fragmentation", _fragmentation),
+        )
+    ]
+    yield table(("", a.name, b.name), rows, term)
+    if found.differing:
+        yield ""
+        yield term.title("On another node:")
+        pods = [(each.pod, each.a, each.b) for each in found.differing]
+        yield first_rows(("POD", a.name, b.name), pods, term, most=None if wide else _PODS_LISTED, of="pods")
+
+
+def _fragmentation(measures: Measures) -> str:
+    return f"{100 * measures.fragmentation:.0f}%"
+
+
+def _largest(pod: LargestPod | None) -> str:
+    return f"{pod.cpu}m cpu, {pod.memory >> 20}Mi memory on {pod.node}" if pod else "none"

@@ -18,24 +18,23 @@ from typing import Any
 import click
 
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
-from berth.cli.input.components import log_options
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
+from berth.cli.input.components import first_of, log_options
 from berth.cli.input.eviction import eviction_of, eviction_options
+from berth.cli.input.options import daemon_namespaces_option, version_option
 from berth.cli.input.spreading import spreading_of, spreading_options
-from berth.cli.input.versions import version_option
 from berth.cli.output.tables import tell
 from berth.cli.up.control_plane import ComponentGates, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
-from berth.cli.up.page import PageProcess, PageProcessSettings
+from berth.cli.up.page import PageProcessSettings
 from berth.cli.up.plane import Plane
-from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
+from berth.cli.up.processes import PageProcess, ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
 from berth.kube.api_resources import NODES
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.objects import Node, RawObject
-from berth.kube.versions import VERSIONS, KubernetesVersion
+from berth.kube.versions import VERSIONS
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingError, ServingSettings
@@ -59,7 +58,6 @@ class UpSettings:
     racks: int
     manifests: list[RawObject]
     demo: bool
-    version: KubernetesVersion
     scheduler: bool = True
     fleet: bool = True
     metrics_port: int | None = None
@@ -204,7 +202,6 @@ def command(  # noqa: PLR0913 - one parameter an option
                 racks=racks,
                 manifests=manifests,
                 demo=demo,
-                version=version,
                 scheduler=scheduler,
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
@@ -325,7 +322,6 @@ async def _start(
         await discover(client),
         nodes,
         asked.gates,
-        version=asked.version,
         scheduler=asked.scheduler,
         fleet=asked.fleet,
         eviction=asked.eviction,
@@ -360,7 +356,7 @@ async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProces
         host=asked.settings.host,
         port=asked.web_port,
         kubeconfig=str(prepared.kubeconfig),
-        kubernetes_version=asked.version.name,
+        kubernetes_version=asked.settings.version.name,
         daemon_namespaces=asked.eviction.options.daemon_namespaces,
         gates=asked.gates.scheduler,
     )
@@ -378,9 +374,7 @@ async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
     try:
         await plane.run(serving)
     except* Exception as errors:
-        first: BaseException = errors
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
+        first = first_of(errors)
         if isinstance(first, ServingError):
             raise ServerStartError(f"--metrics-port: {first}") from errors
         raise first from errors

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import click
 from prometheus_client import CollectorRegistry
 
+from berth.cli.input.options import gates_of, gates_option, in_this_order
 from berth.controllers.disruption import DisruptionController
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
@@ -32,7 +32,7 @@ from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
 from berth.kube.api_resources import EVENTS, POLICIES, VIEWS, Resource
-from berth.kube.gates import DEFAULT_GATES, FeatureGateError, FeatureGates
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import PartialObjectMetadata, RawObject
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
@@ -62,15 +62,16 @@ class ComponentGates:
     kubelet: FeatureGates = DEFAULT_GATES
 
 
-def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that `read_gates` reads."""
-    for component, words in reversed(_COMPONENTS.items()):
-        option = f"--{component}-feature-gates"
-        text = f"The same for {words} alone, on top of --feature-gates."
-        command = click.option(option, default="", metavar="GATE=BOOL,...", help=text)(command)
-    return click.option(
-        "--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features of every component."
-    )(command)
+# The options that `read_gates` reads.
+gate_options = in_this_order(
+    gates_option("Switch features of every component."),
+    *(
+        gates_option(
+            f"The same for {words} alone, on top of --feature-gates.", f"--{component}-feature-gates"
+        )
+        for component, words in _COMPONENTS.items()
+    ),
+)
 
 
 def read_gates(given: dict[str, str]) -> ComponentGates:
@@ -80,19 +81,15 @@ def read_gates(given: dict[str, str]) -> ComponentGates:
         ClickException: a gate or a value that there is not; the message names the option.
     """
     # What others may not be surprised by is on here, where it can be tried.
-    everywhere = _parse("feature_gates", given.pop("feature_gates"), replace(DEFAULT_GATES, keep_spread=True))
-    parsed = {}
-    for component in _COMPONENTS:
-        name = f"{component}_feature_gates"
-        parsed[component] = _parse(name, given.pop(name), everywhere)
-    return ComponentGates(**parsed)
-
-
-def _parse(name: str, text: str, base: FeatureGates) -> FeatureGates:
-    try:
-        return FeatureGates.parse(text, base)
-    except FeatureGateError as error:
-        raise click.ClickException(f"--{name.replace('_', '-')}: {error}") from None
+    everywhere = gates_of(given.pop("feature_gates"), replace(DEFAULT_GATES, keep_spread=True))
+    return ComponentGates(
+        **{
+            component: gates_of(
+                given.pop(f"{component}_feature_gates"), everywhere, f"--{component}-feature-gates"
+            )
+            for component in _COMPONENTS
+        }
+    )
 
 
 # --- machines -------------------------------------------------------------------------------------
@@ -150,8 +147,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
-    daemons, version = eviction.options.daemon_namespaces, eviction.options.version
-    registration = Registration(cache, nodes, version.release)
+    registration = Registration(cache, nodes, eviction.options.version.release)
     evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
     spreading = replace(spreading or SpreadingSettings(), options=eviction.options)
     metrics = SpreadingMetrics(registry)
@@ -160,7 +156,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     controllers: list[Machine] = [
         registration,
         Leases(cache),
-        Kubelets(cache, options=Options(gates=gates.kubelet, daemon_namespaces=daemons, version=version)),
+        Kubelets(cache, options=replace(eviction.options, gates=gates.kubelet)),
         DeploymentController(cache),
         ReplicaSetController(cache),
         StatefulSetController(cache),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
@@ -18,7 +19,6 @@ from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import as_scheduled
 from berth.kube.objects import RawObject
-from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingSettings
@@ -48,19 +48,18 @@ class Plane:
         registry: What the schedulers and the controllers count.
     """
 
-    def __init__(  # noqa: PLR0913 - all but four have defaults
+    def __init__(  # noqa: PLR0913 - what `berth up` is asked for
         self,
         client: Client,
         resources: Iterable[Resource],
         nodes: list[RawObject],
         gates: ComponentGates,
         *,
-        version: KubernetesVersion = NEWEST,
-        scheduler: bool = True,
-        fleet: bool = True,
-        eviction: EvictionSettings | None = None,
-        spreading: SpreadingSettings | None = None,
-        certificate: str = "",
+        scheduler: bool,
+        fleet: bool,
+        eviction: EvictionSettings,
+        spreading: SpreadingSettings,
+        certificate: str,
     ) -> None:
         known = list(resources)
         self._client = client
@@ -85,8 +84,7 @@ class Plane:
             settings=CONTROLLERS,
         )
         if scheduler:
-            daemons = (eviction or EvictionSettings()).options.daemon_namespaces
-            options = Options(gates=gates.scheduler, daemon_namespaces=daemons, version=version)
+            options = replace(eviction.options, gates=gates.scheduler)
             self.runner.add(*_make_scheduler(options, self.registry))
         if fleet and set(FleetScheduler.watches) <= set(known):
             self.runner.add(*_make_fleet(self.registry))

@@ -15,15 +15,11 @@ import select
 import signal
 import sys
 import threading
-from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
-from berth.kube.affinity.anti_affinity import AdmissionPolicy
-from berth.kube.gates import FeatureGates
-from berth.kube.versions import VERSIONS
 from berth.live import logs
 from berth.server import DataDirError, DataDirInUseError, PortInUseError, ServerSettings, serve
 
@@ -32,44 +28,24 @@ BECAUSE = "berth-api-server: "  # begins the line that says why it does not run
 GRACE = 5.0  # seconds for stopping in order once the parent is gone
 
 
+class _Told(msgspec.Struct):
+    """What the process is told, and how it is to log."""
+
+    settings: ServerSettings
+    form: logs.Form
+    verbosity: int
+
+
 def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0) -> bytes:
-    """The line that the process is told its settings with, and how to log."""
-    told = {
-        "log": form,
-        "v": verbosity,
-        "dataDir": str(settings.data_dir),
-        "host": settings.host,
-        "port": settings.port,
-        "kubeconfigOut": str(settings.kubeconfig_out) if settings.kubeconfig_out else "",
-        "featureGates": str(settings.gates),
-        "version": settings.version.name,
-        "eventLimit": settings.event_limit,
-        "exclusiveCharge": settings.exclusive_charge,
-        "daemonNamespaces": sorted(settings.daemon_namespaces),
-        "policy": msgspec.to_builtins(settings.policy),
-    }
-    return msgspec.json.encode(told) + b"\n"
-
-
-def _decode_settings(given: dict[str, Any]) -> ServerSettings:
-    return ServerSettings(
-        data_dir=Path(given["dataDir"]),
-        host=given["host"],
-        port=given["port"],
-        kubeconfig_out=Path(given["kubeconfigOut"]) if given["kubeconfigOut"] else None,
-        gates=FeatureGates.parse(given["featureGates"]),
-        version=VERSIONS[given["version"]],
-        event_limit=given["eventLimit"],
-        exclusive_charge=given["exclusiveCharge"],
-        daemon_namespaces=frozenset(given["daemonNamespaces"]),
-        policy=msgspec.convert(given["policy"], AdmissionPolicy),
-    )
+    """The line that the process is told its settings with."""
+    return msgspec.json.encode(_Told(settings, form, verbosity), enc_hook=str) + b"\n"  # paths are texts
 
 
 def main() -> int:
-    told = msgspec.json.decode(sys.stdin.buffer.readline())
-    settings = _decode_settings(told)
-    logs.set_up(told["log"], told["v"])
+    line = sys.stdin.buffer.readline()
+    told = msgspec.json.decode(line, type=_Told, dec_hook=lambda kind, text: kind(text))
+    settings = told.settings
+    logs.set_up(told.form, told.verbosity)
     guard(sys.stdin.fileno())
     # uvicorn raises the signal again once it has stopped: the store is to be closed all the same.
     signal.signal(signal.SIGTERM, _end)

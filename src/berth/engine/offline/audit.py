@@ -48,7 +48,7 @@ from berth.kube.objects import Namespace, Workload
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
 from berth.kube.times import seconds_of
-from berth.kube.well_known import MIRROR_POD, SYSTEM_NAMESPACE
+from berth.kube.well_known import SYSTEM_NAMESPACE
 
 _EVICTING_RULES = tuple(rule.name for rule in RULES if rule.evicts)
 
@@ -172,7 +172,7 @@ def audit(
     `rebalance` is what workloads may be moved for that say nothing themselves; None not to ask.
     """
     cluster = snapshot.cluster
-    living = [entry for entry in snapshot.running if _counts(cluster, entry)]
+    living = snapshot.living
     executed = all_violations(cluster)
     broken = _reconciled(placement_violations(cluster, [entry.key for entry in living], progress), executed)
     budgets = budgets_of(snapshot)
@@ -187,7 +187,7 @@ def audit(
         evictions,
         budgets,
         list(halts.by_domain.values()),
-        [entry for entry in living if entry.fault is not None and not _is_mirror(entry)],
+        [entry for entry in living if entry.fault is not None and not entry.is_mirror],
         None if rebalance is None else rebalanced(snapshot, living, budgets, rebalance),
     )
 
@@ -220,14 +220,6 @@ def _marked(violation: RuleViolation, *, execution: bool) -> RuleViolation:
     return replace(violation, because=replace(violation.because, execution=execution))
 
 
-def _is_mirror(entry: Entry) -> bool:
-    return MIRROR_POD in (entry.pod.metadata.annotations or {})
-
-
-def _counts(cluster: Cluster, entry: Entry) -> bool:
-    return not is_terminating(entry.pod) and (entry.pod.spec.node_name or "") in cluster.nodes.slot_of
-
-
 # --- who would go -------------------------------------------------------------------------
 
 
@@ -250,7 +242,7 @@ class _Halts:
         moving: Counter[str] = Counter()
         staying: Counter[str] = Counter()
         for entry in halted:
-            domain = self.domain_of.get(entry.pod.spec.node_name or "", "")
+            domain = self.domain_of.get(entry.node, "")
             (moving if entry.key in movable else staying)[domain] += 1
         self.by_domain.update(counted_halts(self.by_domain, moving, staying))
 
@@ -258,8 +250,7 @@ class _Halts:
 def _to_evict(
     cluster: Cluster, entries: list[Entry], executed: list[RuleViolation]
 ) -> list[tuple[Entry, PodToEvict]]:
-    # A mirror pod is a kubelet's own: evicting it would not make it go.
-    by_key = {entry.key: entry for entry in entries if not _is_mirror(entry)}
+    by_key = {entry.key: entry for entry in entries if not entry.is_mirror}
     violations = [violation for violation in executed if violation.pod in by_key]
     found = eviction_set(
         cluster,
@@ -279,7 +270,7 @@ def _halts(snapshot: Snapshot, to_evict: list[tuple[Entry, PodToEvict]], ceiling
     domain_of = {name: (node.metadata.labels or {}).get(key, "") for name, node in snapshot.nodes.items()}
 
     def counted(entries: Iterable[Entry]) -> Counter[str]:
-        return Counter(domain_of.get(entry.pod.spec.node_name or "", "") for entry in entries)
+        return Counter(domain_of.get(entry.node, "") for entry in entries)
 
     running = counted(entry for entry in snapshot.running if not is_terminating(entry.pod))
     found = measured(counted(entry for entry, _ in to_evict), running)
@@ -301,7 +292,7 @@ def _evictions(
     ceiling: Ceiling,
 ) -> Iterator[Eviction]:
     """In order: those of halted domains after the others, and last who would fit nowhere."""
-    halted = {entry.key: halts.of(entry.pod.spec.node_name or "") for entry, _ in to_evict}
+    halted = {entry.key: halts.of(entry.node) for entry, _ in to_evict}
     # Those of halted domains that nobody replaces do not go: the others find them where they are.
     ranks = {
         entry.key: 0 if not halted[entry.key] else 1 if is_replaced(entry.pod.metadata) else 2
@@ -320,11 +311,11 @@ def _evictions(
     for entry, evicted in to_evict:
         yield Eviction(
             entry,
-            entry.pod.spec.node_name or "",
+            entry.node,
             evicted.violations,
             targets.get(entry.key),
             allowed.evict(entry),
-            halts.of(entry.pod.spec.node_name or ""),
+            halts.of(entry.node),
             entry.key in movable,
         )
 
@@ -341,8 +332,7 @@ def wanted_moves(snapshot: Snapshot) -> list[WorkloadMoves]:
     )
     if not asking:
         return []
-    living = [entry for entry in snapshot.running if _counts(snapshot.cluster, entry)]
-    return rebalanced(snapshot, living, budgets_of(snapshot), Rebalance())
+    return rebalanced(snapshot, snapshot.living, budgets_of(snapshot), Rebalance())
 
 
 def rebalanced(

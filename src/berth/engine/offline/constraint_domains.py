@@ -19,7 +19,6 @@ from berth.engine.rules.verdicts import ANTI_AFFINITY
 from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import OwnedTerm, PodClass
-from berth.kube.pods import is_terminating
 
 SPREAD = "spread"
 _MOST_DOMAINS = 200  # of one constraint that are told one by one
@@ -83,14 +82,10 @@ class ConstraintDomains:
 def constraint_domains(snapshot: Snapshot) -> list[ConstraintDomains]:
     """The constraints of running pods, the broken ones first, then the hard ones."""
     cluster = snapshot.cluster
-    living = [
-        entry
-        for entry in snapshot.running
-        if not is_terminating(entry.pod) and entry.pod.spec.node_name in cluster.nodes.slot_of
-    ]
+    living = snapshot.living
     workloads: dict[tuple[str, str], list[Entry]] = {}
     for entry in living:
-        workloads.setdefault((entry.namespace, entry.owner or f"Pod/{entry.name}"), []).append(entry)
+        workloads.setdefault((entry.namespace, entry.workload), []).append(entry)
     judge = _Judge(cluster)
     found = [judge.spread(spread, workloads) for spread in spreads_of(cluster, living)]
     for (namespace, owner), entries in workloads.items():

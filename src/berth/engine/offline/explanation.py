@@ -8,23 +8,23 @@ from dataclasses import dataclass, field, replace
 
 from berth.engine.offline.explaining.node_groups import NodeGroup, group_nodes
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict, decision_of, nodes_of
+from berth.engine.offline.explaining.reason_documents import Workloads
 from berth.engine.offline.explaining.refusals import ROOM_EVENTS, group_code
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.explaining.waiting import QueuePlace, Wait, queue_place, waits_of
-from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.groups import GroupFailure, GroupSite
 from berth.engine.offline.placements import PodPlacement
-from berth.engine.offline.relaxations import Relaxation, question_of, relaxations
+from berth.engine.offline.relaxations import Relaxation, WhatIf, relaxations
 from berth.engine.offline.rollouts import rollout_clue
 from berth.engine.offline.scheduling.making_room import PreemptionRoom
 from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.rules.relaxing import Question, with_effective_affinity
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Condition, Pod
@@ -198,7 +198,7 @@ def _others(simulation: Simulation) -> dict[str, Pod]:
 def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
     snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
     evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
-    node = entry.pod.spec.node_name or ""
+    node = entry.node
     nodes = nodes_of(snapshot, evaluation)
     if node not in snapshot.nodes:
         message = f"{entry.key} is assigned to {node}, which is not {snapshot.origin.words}."
@@ -364,10 +364,15 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
         return explanation
     snapshot, cluster, entry = simulation.snapshot, simulation.snapshot.cluster, explanation.entry
     what_if, placed = WhatIf(cluster, snapshot.nodes), _others(simulation)
-    question = question_of(
-        what_if,
-        entry.pod,
-        evaluation,
+    spelt_out = with_effective_affinity(entry.pod, cluster.options.gates)
+    question = Question(
+        cluster=cluster,
+        pod_class=cluster.class_of(spelt_out),
+        pod=spelt_out,
+        written=entry.pod,
+        nodes=snapshot.nodes,
+        verdicts=evaluation.verdicts,
+        fitting=what_if.fitting,
         running={key: pod for key, pod in placed.items() if key != entry.key},
         waiting={other.key: other.pod for other in snapshot.pending if other.key not in placed},
         ended={other.key: other.pod for other in snapshot.ended},

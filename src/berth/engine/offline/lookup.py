@@ -8,10 +8,11 @@ from difflib import get_close_matches
 
 from msgspec import structs
 
+from berth.engine.offline.daemons import unpinned
 from berth.engine.offline.simulation import Simulation
-from berth.engine.offline.snapshot import Entry, SnapshotReader, unpinned
+from berth.engine.offline.snapshot import Entry
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import Job, ReplicationController, Workload
+from berth.kube.objects import ReplicationController, Workload
 from berth.kube.workloads.expansion import expand
 
 
@@ -100,9 +101,7 @@ def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None
         return entry
     made = _one_more(simulation, manifest, len(mine))
     if made is not None:
-        snapshot = simulation.snapshot
-        reader = SnapshotReader(snapshot.manifests, snapshot.cluster, origin=snapshot.origin)
-        reader.make_claims(snapshot, made)
+        simulation.snapshot.reader.make_claims(simulation.snapshot, made)
         return made
     if mine:
         return mine[0]
@@ -118,7 +117,7 @@ def _wanted_nowhere(simulation: Simulation, manifest: Manifest) -> Entry | None:
     for made in expand(simulation.snapshot.manifests).created:
         if made.origin is manifest:
             entry = Entry(made.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
-            return replace(entry, pod=unpinned(entry))
+            return replace(entry, pod=unpinned(entry.pod, entry.manifest))
     return None
 
 
@@ -141,17 +140,17 @@ def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry |
     view = manifest.object
     if isinstance(view, Workload) and manifest.kind != "DaemonSet":
         start = (view.spec.ordinals.start if view.spec.ordinals else None) or 0
-        more: Workload | ReplicationController | Job = structs.replace(
-            view, spec=structs.replace(view.spec, replicas=max(view.spec.replicas or 0, start + count) + 1)
-        )
+        replicas = max(view.spec.replicas or 0, start + count) + 1
     elif isinstance(view, ReplicationController):
-        more = structs.replace(view, spec=structs.replace(view.spec, replicas=count + 1))
+        replicas = count + 1
     else:
         return None
-    manifests = [replace(m, object=more) if m is manifest else m for m in simulation.snapshot.manifests]
+    scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
+    more = replace(manifest, object=scaled)
+    manifests = [more if m is manifest else m for m in simulation.snapshot.manifests]
     taken = {entry.key for entry in simulation.snapshot.pods}
     for created in expand(manifests).created:
         entry = Entry(created.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
-        if created.origin.object is more and entry.key not in taken:
+        if created.origin is more and entry.key not in taken:
             return entry
     return None

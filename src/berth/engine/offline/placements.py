@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.engine.offline.snapshot import Entry
+from berth.engine.placement.plan import Plan
+from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
@@ -51,6 +53,12 @@ class PodPlacement:
             if victim.placement is not None:
                 yield from victim.placement.preemptions()
             yield victim, self.entry
+
+
+def refused_on(plan: Plan, slot: int) -> list[RuleVerdict]:
+    """What the rules say that refuse a node."""
+    verdicts = (rule.verdict(slot) for rule in plan.rules if rule.filters)
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 def count_on(cluster: Cluster, entry: Entry, node: str, pod_class: PodClass | None = None) -> None:

@@ -1,27 +1,26 @@
 """The smallest changes that would let a pod fit, each found by really trying it.
 
 Single changes first.  If none helps by itself, pairs; if no pair does, one minimal set: all
-changes together, less every one that turns out not to be needed.
+changes together, less every one that turns out not to be needed.  A change is really made to the cluster,
+asked about, and taken back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 
-from berth.engine.offline.variants import WhatIf
-from berth.engine.placement.evaluation import Evaluation
+import numpy as np
+
+from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
-from berth.engine.rules.reasons import WorkloadOf
-from berth.engine.rules.relaxing import (
-    Change,
-    Question,
-    Variant,
-    label_changes,
-    with_effective_affinity,
-)
-from berth.kube.objects import Pod
+from berth.engine.rules.relaxing import Change, Peers, Question, Variant, label_changes
+from berth.engine.state.arrays import IndexArray
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Node
 
 # Single changes tried, and pairs made of them: bounded, whatever the cluster looks like.
 _MOST_CHANGES = 48
@@ -46,31 +45,44 @@ class Relaxation:
         return f"{what}, {self.effect or who}"
 
 
-def question_of(
-    what_if: WhatIf,
-    pod: Pod,
-    evaluation: Evaluation,
-    *,
-    running: Mapping[str, Pod],
-    waiting: Mapping[str, Pod],
-    ended: Mapping[str, Pod],
-    workload_of: WorkloadOf,
-) -> Question:
-    """What the rules are asked about a pod that has no feasible node."""
-    spelt_out = with_effective_affinity(pod, what_if.cluster.options.gates)
-    return Question(
-        cluster=what_if.cluster,
-        pod_class=what_if.cluster.class_of(spelt_out),
-        pod=spelt_out,
-        written=pod,
-        nodes=what_if.nodes,
-        running=running,
-        verdicts=evaluation.verdicts,
-        fitting=what_if.fitting,
-        waiting=waiting,
-        ended=ended,
-        workload_of=workload_of,
-    )
+class WhatIf:
+    """Asks about variants of one cluster."""
+
+    def __init__(self, cluster: Cluster, nodes: Mapping[str, Node]) -> None:
+        self.cluster = cluster
+        self.nodes = nodes
+
+    def fitting(self, variant: Variant) -> IndexArray:
+        """The slots of the nodes that pass every rule."""
+        with self._applied(variant):
+            pod_class = self.cluster.class_of(variant.pod)
+            known = pod_class.plan is not None
+            blocked = plan_for(self.cluster, pod_class).blocked()
+            if not known:
+                self.cluster.plans.drop(pod_class)
+            return np.flatnonzero(blocked == 0)
+
+    def names(self, slots: IndexArray) -> list[str]:
+        return [self.cluster.nodes.names[slot] or "" for slot in slots.tolist()]
+
+    @contextmanager
+    def _applied(self, variant: Variant) -> Iterator[None]:
+        for node in variant.nodes.values():
+            self.cluster.add_node(node)
+        for peers in variant.peers:
+            self._move(peers, self.cluster.class_of(peers.instead))
+        try:
+            yield
+        finally:
+            for peers in variant.peers:
+                self._move(peers, peers.pod_class)
+            for name in variant.nodes:
+                self.cluster.add_node(self.nodes[name])
+
+    def _move(self, peers: Peers, pod_class: PodClass) -> None:
+        for key, node_name in peers.nodes.items():
+            identity, terminating = self.cluster.identity_at(key), key in peers.terminating
+            self.cluster.assume(key, pod_class, node_name, terminating=terminating, identity=identity)
 
 
 def relaxations(what_if: WhatIf, question: Question, *, pinned: bool = False) -> list[Relaxation]:

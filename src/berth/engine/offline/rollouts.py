@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.plan import plan_for
 from berth.kube.amounts.shares import resolved
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import TEMPLATE_HASH
 
 _MOST_TRIED = 50
 ROLLOUT_DEFAULT = "25%"  # of maxUnavailable and maxSurge
 _FIELD = "spec.strategy.rollingUpdate.maxUnavailable"
+
+
+def strategy_of(manifest: Manifest) -> dict[str, Any]:
+    """How a workload is rolled out, as written."""
+    spec = manifest.to_dict().get("spec")
+    name = "strategy" if manifest.kind == "Deployment" else "updateStrategy"
+    found = spec.get(name) if isinstance(spec, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
@@ -61,8 +72,7 @@ def _kept_available(snapshot: Snapshot, namespace: str, name: str) -> str | None
     """
     for manifest in snapshot.manifests:
         if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
-            spec = manifest.to_dict().get("spec") or {}
-            strategy, replicas = spec.get("strategy") or {}, spec.get("replicas")
+            strategy, replicas = strategy_of(manifest), (manifest.to_dict().get("spec") or {}).get("replicas")
             stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
             number = 1 if replicas is None else replicas
             goes = resolved(stated, number, default=ROLLOUT_DEFAULT, up=False) > 0

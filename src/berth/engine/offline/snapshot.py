@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-import numpy as np
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from berth.engine.offline.daemons import DAEMON_SET, eligible_nodes, pinned_to
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
-from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.affinity.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
-from berth.kube.defaults import created, default_namespace, default_node, resolve_priorities, taken_in
+from berth.kube.defaults import default_namespace, default_node, resolve_priorities, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
 from berth.kube.manifests.manifest import Manifest
@@ -46,7 +44,7 @@ from berth.kube.pods import GroupKey, group_of, is_finished, is_terminating, min
 from berth.kube.taints import condition_notes, condition_taints
 from berth.kube.validation import FieldError, selector_errors, validate
 from berth.kube.validation.annotation import fault_of
-from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, MIRROR_POD, ZONE
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 # Told how many of how many pods are done.
@@ -121,6 +119,31 @@ class Entry:
         return self.pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
     @property
+    def node(self) -> str:
+        """Empty while it has none."""
+        return self.pod.spec.node_name or ""
+
+    @property
+    def workload(self) -> str:
+        """Its owner; a pod that has none is its own."""
+        return self.owner or f"Pod/{self.name}"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What documents call it by."""
+        return {"namespace": self.namespace, "pod": self.name, "owner": self.owner}
+
+    @property
+    def is_daemon(self) -> bool:
+        """Whether a DaemonSet made it, for the node it is on."""
+        return self.daemon_of is not None or (self.owner or "").startswith(f"{DAEMON_SET}/")
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it is a kubelet's own: evicting it would not make it go."""
+        return MIRROR_POD in (self.pod.metadata.annotations or {})
+
+    @property
     def turn(self) -> tuple[int, bool, str]:
         """Its place in the queue: the highest priority first, then the oldest, then as they appear."""
         created = self.pod.metadata.creation_timestamp
@@ -164,6 +187,20 @@ class Snapshot:
         yield from self.running
         yield from self.pending
         yield from self.unreadable
+
+    @property
+    def living(self) -> list[Entry]:
+        """The pods that run on nodes there are, and are not being deleted."""
+        there = self.cluster.nodes.slot_of
+        return [e for e in self.running if not is_terminating(e.pod) and e.pod.spec.node_name in there]
+
+    def zone_of(self, node: str) -> str | None:
+        return (self.nodes[node].metadata.labels or {}).get(ZONE)
+
+    @property
+    def reader(self) -> SnapshotReader:
+        """Takes in what comes to it."""
+        return SnapshotReader(self.manifests, self.cluster, origin=self.origin)
 
 
 def read(
@@ -371,13 +408,13 @@ class SnapshotReader:
         """The pods of a workload, a DaemonSet's for nodes that it wants."""
         owner = f"{manifest.kind}/{manifest.name}"
         pods = [self._stored(pod) for pod in pods]
-        if manifest.kind != "DaemonSet":
+        if manifest.kind != DAEMON_SET:
             for pod in pods:
                 yield Entry(pod, manifest, owner, made=True)
             return
         eligible = eligible_nodes(self._cluster, manifest, pods[0])
         for pod in pods:
-            node = _daemon_node(pod)
+            node = pinned_to(pod)
             if node in eligible:
                 yield Entry(pod, manifest, owner, made=True, daemon_of=node)
 
@@ -446,37 +483,3 @@ def _is_unreadable(error: FieldError) -> bool:
 
 def _some(entries: list[Entry]) -> str:
     return f"pod {entries[0].key} is" if len(entries) == 1 else f"{len(entries)} pods are"
-
-
-# --- daemons ----------------------------------------------------------------------------
-
-
-def unpinned(entry: Entry) -> Pod:
-    """A DaemonSet's pod without the node it was made for: the same for all its pods."""
-    view = entry.manifest.object
-    template = view.spec.template if isinstance(view, Workload) else None
-    spec = template.spec if template else None
-    if spec is None:
-        return entry.pod
-    affinity = created(Pod(metadata=entry.pod.metadata, spec=spec)).spec.affinity
-    return replace(entry.pod, spec=replace(entry.pod.spec, affinity=affinity))
-
-
-def _daemon_node(pod: Pod) -> str | None:
-    """The node in the pin that DaemonSets give their pods."""
-    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
-    required = affinity and affinity.required_during_scheduling_ignored_during_execution
-    for term in (required and required.node_selector_terms) or ():
-        for requirement in (term and term.match_fields) or ():
-            if requirement.key == "metadata.name" and requirement.values:
-                return requirement.values[-1]
-    return None
-
-
-def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
-    """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
-    pod_class: PodClass = cluster.class_of(unpinned(Entry(pod, manifest)))
-    nodes = cluster.nodes
-    eligible = match_required(nodes, pod_class, nodes.every_slot)
-    eligible &= match_tolerated(nodes, pod.spec.tolerations, nodes.every_slot)
-    return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}

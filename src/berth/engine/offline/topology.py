@@ -11,7 +11,6 @@ from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
-from berth.kube.well_known import ZONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +60,14 @@ def domains(simulation: Simulation, namespace: str | None = None) -> list[ZoneDo
     for entry in snapshot.running:
         if namespace not in (None, entry.namespace) or entry.key in preempted:
             continue
-        if (node := nodes.get(entry.pod.spec.node_name or "")) is not None:
+        if (node := nodes.get(entry.node)) is not None:
             node.pods.append(PodOnNode(entry, placed=False))
     for placement in simulation.placements:
         if namespace in (None, placement.entry.namespace):
             nodes[placement.node].pods.append(PodOnNode(placement.entry, placed=True))
     zones: dict[str | None, ZoneDomain] = {}
     for name in sorted(nodes):
-        zone = (snapshot.nodes[name].metadata.labels or {}).get(ZONE)
+        zone = snapshot.zone_of(name)
         zones.setdefault(zone, ZoneDomain(zone)).nodes.append(nodes[name])
     return [zones[name] for name in sorted(zones, key=lambda zone: (zone is None, zone or ""))]
 
@@ -86,7 +85,7 @@ def spreads_of(cluster: Cluster, entries: Iterable[Entry]) -> list[Spread]:
     for entry in entries:
         if not entry.pod.spec.topology_spread_constraints or entry.gates:
             continue
-        pod_class, owner = cluster.class_of(entry.pod), entry.owner or f"Pod/{entry.name}"
+        pod_class, owner = cluster.class_of(entry.pod), entry.workload
         if (pod_class, owner) in seen or not pod_class.spread_constraints:
             continue
         seen.add((pod_class, owner))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from berth.engine.offline.snapshot import Snapshot
 from berth.engine.placement.evaluation import Evaluation
 from berth.engine.rules.verdicts import RuleVerdict
-from berth.kube.well_known import ZONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ def nodes_of(snapshot: Snapshot, evaluation: Evaluation) -> list[NodeVerdict]:
     found = []
     for slot in evaluation.nodes.tolist():
         name = names[slot] or ""
-        zone = (snapshot.nodes[name].metadata.labels or {}).get(ZONE)
+        zone = snapshot.zone_of(name)
         if slot not in feasible:
             found.append(NodeVerdict(name, zone, tuple(evaluation.verdicts.get(slot, ()))))
             continue

@@ -7,18 +7,31 @@ from typing import Any
 
 from berth.engine.offline.explaining.node_groups import NodeGroup
 from berth.engine.offline.explaining.refusals import Refusal
-from berth.engine.offline.explaining.workloads import Workloads
+from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.reasons import MOST_PEERS, Cause, merged, words_of
-from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 
 
-def cause_document(cause: Cause, workloads: Workloads) -> dict[str, Any]:
-    """What every cause is told with, of a node or of a running pod."""
-    return shared_document((cause,), workloads)
+class Workloads:
+    """What people know pods by: their workloads, as they are called beside a pod of some namespace."""
+
+    def __init__(self, entries: Iterable[Entry] = (), namespace: str | None = None) -> None:
+        self._owners = {entry.key: entry.owner for entry in entries if entry.owner is not None}
+        self._namespace = namespace
+
+    def __call__(self, pod: str) -> str | None:
+        """How a sentence calls the workload of a pod, ``namespace/name``; None if it has none."""
+        owner, namespace = self._owners.get(pod), pod.partition("/")[0]
+        return owner if owner is None or namespace == self._namespace else f"{owner} in {namespace}"
+
+    def of(self, pods: Iterable[str]) -> list[tuple[str, str]]:
+        """The workloads of some pods, each with its namespace, once."""
+        known = ((pod.partition("/")[0], self._owners.get(pod)) for pod in pods)
+        return list(dict.fromkeys((namespace, owner) for namespace, owner in known if owner is not None))
 
 
 def shared_document(causes: Sequence[Cause], workloads: Workloads) -> dict[str, Any]:
-    """The same of causes with one reason, each of another node."""
+    """What causes with one reason are told with, each of another node or of one running pod."""
     first = causes[0]
     peers = list(dict.fromkeys(peer for cause in causes for peer in cause.peers))
     domains = {cause.topology for cause in causes}
@@ -56,6 +69,22 @@ def verdict_document(verdict: RuleVerdict, workloads: Workloads) -> dict[str, An
         "reasons": list(verdict.reasons),
         "causes": list(verdict.causes),
         "details": [detail_document(verdict.rule, (cause,), workloads) for cause in verdict.because],
+    }
+
+
+def violation_document(entry: Entry, violation: RuleViolation, workloads: Workloads) -> dict[str, Any]:
+    """A rule that a running pod breaks."""
+    return {
+        **entry.named,
+        "node": violation.node,
+        "rule": violation.rule,
+        "reason": violation.reason,
+        "cause": violation.cause,
+        "path": violation.path,
+        "ofPeer": violation.of_peer,
+        "hard": violation.hard,
+        "execution": violation.execution,
+        **shared_document((violation.because,), workloads),
     }
 
 

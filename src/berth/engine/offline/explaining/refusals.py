@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+from berth.engine.offline.daemons import unpinned
 from berth.engine.offline.groups import GroupFailure, group_key
+from berth.engine.offline.placements import refused_on
 from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
-from berth.engine.offline.snapshot import Entry, unpinned
+from berth.engine.offline.snapshot import Entry
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.reasons import Cause, Reason
@@ -67,10 +69,8 @@ class Refusals:
 
     def _of_daemon(self, entry: Entry, node: str) -> list[Refusal]:
         """What its own node says; the others are none of its business."""
-        plan = plan_for(self._cluster, self._cluster.class_of(unpinned(entry)))
-        slot = self._cluster.nodes.slot_of[node]
-        verdicts = (rule.verdict(slot) for rule in plan.rules if rule.filters)
-        return _summed([[verdict for verdict in verdicts if verdict is not None]])
+        plan = plan_for(self._cluster, self._cluster.class_of(unpinned(entry.pod, entry.manifest)))
+        return _summed([refused_on(plan, self._cluster.nodes.slot_of[node])])
 
 
 def group_code(failure: GroupFailure) -> str:

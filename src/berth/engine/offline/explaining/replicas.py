@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from berth.engine.offline.placements import PodPlacement, count_on, take_off
-from berth.engine.offline.scheduling.making_room import is_daemon, unbound
+from berth.engine.offline.scheduling.making_room import unbound
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
@@ -142,7 +142,7 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
     that has too few or too little room.  The cluster is left as it was.
     """
     snapshot = simulation.snapshot
-    if is_daemon(entry) or not snapshot.nodes:
+    if entry.is_daemon or not snapshot.nodes:
         return None
     if simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
         return None

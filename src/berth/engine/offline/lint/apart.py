@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from berth.engine.offline.lint.findings import Hit, Severity, check
 from berth.engine.offline.lint.selectors import constraints_of
-from berth.engine.offline.lint.subjects import DAEMON_SET, DEPLOYMENT, Subject, strategy_of
+from berth.engine.offline.lint.subjects import DAEMON_SET, DEPLOYMENT, Subject
 from berth.engine.offline.lint.world import World
-from berth.engine.offline.rollouts import ROLLOUT_DEFAULT
+from berth.engine.offline.rollouts import ROLLOUT_DEFAULT, strategy_of
 from berth.engine.rules.inter_pod_affinity.terms import avoided_by
 from berth.engine.rules.relaxing import short
 from berth.engine.state.pod_class import OwnedTerm
@@ -88,7 +88,7 @@ def _surges(subject: Subject) -> bool:
     """Whether a rollout has to make a pod before one may go."""
     if subject.kind not in (DEPLOYMENT, DAEMON_SET):
         return False
-    strategy = strategy_of(subject)
+    strategy = strategy_of(subject.manifest)
     limits = strategy.get("rollingUpdate") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate" or not isinstance(limits, dict):
         return False

@@ -10,7 +10,7 @@ from berth.engine.offline.lint import apart, disruption, documents, nodes, placi
 from berth.engine.offline.lint.documents import ignored_codes
 from berth.engine.offline.lint.findings import Check, Finding, Hit, Severity
 from berth.engine.offline.lint.world import World
-from berth.kube.manifests.manifest import Manifest, Source
+from berth.kube.manifests.manifest import Manifest
 
 # By code; the last one places pods.
 CHECKS: tuple[Check[World], ...] = (
@@ -73,13 +73,13 @@ class LintResult:
 def lint(world: World, more: Iterable[Finding] = (), ignored: Collection[str] = ()) -> LintResult:
     """Everything the checks find in a world, and what others have found in it."""
     found: list[Finding] = []
-    blaming = {id_of(m.source, m.title): id(m) for m in world.manifests}
+    blaming = {(m.source, m.title): id(m) for m in world.manifests}
     for check in CHECKS:
         for each in check.find(world):
             finding = as_finding(check, each)
             found.append(finding)
             if finding.severity is Severity.ERROR:
-                world.blamed.add(blaming.get(id_of(each.source, each.title), 0))
+                world.blamed.add(blaming.get((each.source, each.title), 0))
     unread = [each for each in world.given.refused if each.source is not None and not each.foreign]
     return told([*found, *more], world.given.files, ignored, len(unread))
 
@@ -89,24 +89,18 @@ def as_finding(check: Check[Any], each: Hit) -> Finding:
     return Finding(check.code, check.words, each, severity)
 
 
-def id_of(source: Source, title: str) -> tuple[Source, str]:
-    return source, title
-
-
 def told(
     findings: Sequence[Finding], files: Sequence[Manifest], ignored: Collection[str], unread: int = 0
 ) -> LintResult:
     """What is left of the findings, in order."""
-    order = {id_of(m.source, m.title): i for i, m in enumerate(files)}
-    unwanted = {
-        id_of(m.source, m.title): {code for _, codes in ignored_codes(m) for code in codes} for m in files
-    }
+    order = {(m.source, m.title): i for i, m in enumerate(files)}
+    unwanted = {(m.source, m.title): {code for _, codes in ignored_codes(m) for code in codes} for m in files}
     kept = [
         finding
         for finding in findings
         if finding.code not in ignored
-        and finding.code not in unwanted.get(id_of(finding.hit.source, finding.hit.title), ())
+        and finding.code not in unwanted.get((finding.hit.source, finding.hit.title), ())
     ]
     last = len(order)
-    kept.sort(key=lambda f: (order.get(id_of(f.hit.source, f.hit.title), last), f.code))
+    kept.sort(key=lambda f: (order.get((f.hit.source, f.hit.title), last), f.code))
     return LintResult(kept, len(findings) - len(kept), len(files) + unread)

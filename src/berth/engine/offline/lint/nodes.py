@@ -7,9 +7,9 @@ from itertools import islice, product
 
 import numpy as np
 
-from berth.engine.offline.lint.contradictions import conflict
 from berth.engine.offline.lint.findings import Hit, Severity, check
 from berth.engine.offline.lint.near import near_key, near_word
+from berth.engine.offline.lint.selectors import conflict
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World
 from berth.engine.rules.node_affinity.matching import match_required

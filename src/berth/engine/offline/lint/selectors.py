@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from berth.engine.offline.lint.contradictions import satisfiable
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
 from berth.engine.offline.lint.near import near_key, near_word
 from berth.engine.offline.lint.subjects import Subject
@@ -16,7 +15,16 @@ from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.affinity.anti_affinity import excesses
 from berth.kube.objects import Job, ReplicationController, Workload
-from berth.kube.selectors import IN, Selector, parse_label_selector, selector_from_labels
+from berth.kube.selectors import (
+    GT,
+    IN,
+    LT,
+    Requirement,
+    Selector,
+    parse_int64,
+    parse_label_selector,
+    selector_from_labels,
+)
 from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 
 Terms = list[tuple[Term, OwnedTerm]]
@@ -52,6 +60,28 @@ def near_peer(world: World, selector: Selector, label_sets: Iterable[LabelSet]) 
         if (near := near_label(selector, each.labels)) is not None:
             return near
     return None
+
+
+# Requirements that nothing can meet all of are found by trying every value that could make a difference.
+
+
+def conflict(requirements: Iterable[Requirement]) -> list[Requirement]:
+    """Those that contradict each other, about one label; none if they do not."""
+    by_key: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        by_key.setdefault(requirement.key, []).append(requirement)
+    return next((of_key for of_key in by_key.values() if not _has_value(of_key)), [])
+
+
+def _has_value(requirements: list[Requirement]) -> bool:
+    """Any value behaves like one that is named, like a number near one that is, or like all others."""
+    named = {value for requirement in requirements for value in requirement.values}
+    values: set[str | None] = {None, "~", *named}  # no label can have the second
+    if any(requirement.operator in (GT, LT) for requirement in requirements):
+        numbers = [number for number in map(parse_int64, named) if number is not None]
+        steps = range(-len(named) - 1, len(named) + 2)  # beyond all that are excluded one by one
+        values |= {str(number + step) for number in numbers for step in steps}
+    return any(all(r.matches_value(value) for r in requirements) for value in values)
 
 
 @check("BERTH101")
@@ -153,7 +183,7 @@ def affinity_to_nobody(world: World) -> Iterator[Hit]:
             continue
         selector = " and ".join(dict.fromkeys(str(term.selector) for term, _ in terms))
         path = f"{terms[0][1].path}.labelSelector"
-        if not satisfiable(requirement for term, _ in terms for requirement in term.selector.requirements):
+        if conflict(requirement for term, _ in terms for requirement in term.selector.requirements):
             why = f"one and the same pod must match all terms, and none can match {selector}"
             yield subject.hit(
                 path, why, "let one term do, or ask for labels that one pod has", Severity.ERROR

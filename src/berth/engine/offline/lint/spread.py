@@ -9,8 +9,9 @@ from berth.engine.offline.lint.apart import keeps_own_apart
 from berth.engine.offline.lint.findings import Hit, Severity, check
 from berth.engine.offline.lint.near import near_key
 from berth.engine.offline.lint.selectors import constraints_of
-from berth.engine.offline.lint.subjects import DAEMON_SET, DEPLOYMENT, Subject, strategy_of
+from berth.engine.offline.lint.subjects import DAEMON_SET, DEPLOYMENT, Subject
 from berth.engine.offline.lint.world import World
+from berth.engine.offline.rollouts import strategy_of
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.pod_topology_spread.constraints import Constraint
 from berth.engine.rules.relaxing import listed, short
@@ -178,7 +179,7 @@ def rollout_spreads_revisions(world: World) -> Iterator[Hit]:
     for subject in world.linted:
         if subject.kind != DEPLOYMENT or (subject.most or 2) <= 1:
             continue
-        if strategy_of(subject).get("type") == "Recreate":
+        if strategy_of(subject.manifest).get("type") == "Recreate":
             continue
         for constraint, _ in constraints_of(subject):
             selector = constraint.selector

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
+from berth.engine.offline.daemons import unpinned
 from berth.engine.offline.lint.findings import Hit, Severity, hit
-from berth.engine.offline.snapshot import Entry, unpinned
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, PodClass
@@ -138,14 +138,6 @@ def subjects_of(
         yield Subject(manifest, prefix_of(manifest.object), pod, written, compiled, replicas, most)
 
 
-def strategy_of(subject: Subject) -> dict[str, Any]:
-    """How it is rolled out, as written."""
-    spec = subject.manifest.to_dict().get("spec")
-    name = "updateStrategy" if subject.kind == DAEMON_SET else "strategy"
-    found = spec.get(name) if isinstance(spec, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
 def _makes_pods(view: KubeObject) -> bool:
     return isinstance(view, Pod | Workload | ReplicationController | Job | CronJob)
 
@@ -184,14 +176,12 @@ def _sample(manifest: Manifest) -> Pod | None:
     pods = expand([alone], node_names=["node"]).pods
     if not pods:
         return None
-    return unpinned(Entry(pods[0], manifest)) if manifest.kind == DAEMON_SET else pods[0]
+    return unpinned(pods[0], manifest) if manifest.kind == DAEMON_SET else pods[0]
 
 
 def _with_one(view: KubeObject | None) -> KubeObject | None:
     """The workload as if it made one pod now."""
-    if isinstance(view, Workload):
-        return changed(view, metadata=_unowned(view), spec=changed(view.spec, replicas=1))
-    if isinstance(view, ReplicationController):
+    if isinstance(view, Workload | ReplicationController):
         return changed(view, metadata=_unowned(view), spec=changed(view.spec, replicas=1))
     if isinstance(view, Job):
         return changed(view, metadata=_unowned(view), status=None, spec=_one_run(view.spec))

@@ -22,21 +22,15 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
 
-DAEMON_SET = "DaemonSet"
 # What no volume's name ends with: the claims of those that are called so are yet to be made.
 _OF_NEW_POD = " (anew)"
-
-
-def is_daemon(entry: Entry) -> bool:
-    """Whether a DaemonSet made it, for the node it is on."""
-    return entry.daemon_of is not None or (entry.owner or "").startswith(f"{DAEMON_SET}/")
 
 
 def comes_again(entry: Entry) -> bool:
     """Whether a workload makes a new pod, for any node, when this one goes."""
     owner = controller_of(entry.pod.metadata)
     kind = (entry.owner or "").partition("/")[0] if owner is None else owner.kind or ""
-    return bool(kind) and kind not in TIED_TO_NODES and not is_daemon(entry)
+    return bool(kind) and kind not in TIED_TO_NODES and not entry.is_daemon
 
 
 def replacement(entry: Entry, node: str | None = None) -> Entry | None:
@@ -46,7 +40,7 @@ def replacement(entry: Entry, node: str | None = None) -> Entry | None:
     """
     if is_terminating(entry.pod):
         return None  # whoever makes it anew has done so
-    daemon_of = node if is_daemon(entry) else None
+    daemon_of = node if entry.is_daemon else None
     if daemon_of is None and not comes_again(entry):
         return None
     return replace(entry, pod=unbound(entry.pod), daemon_of=daemon_of)

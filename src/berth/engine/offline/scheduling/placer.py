@@ -16,13 +16,14 @@ from itertools import count
 
 import numpy as np
 
+from berth.engine.offline.daemons import unpinned
 from berth.engine.offline.groups import GroupBooks, GroupFailure, GroupSite, group_key
-from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
+from berth.engine.offline.placements import PodPlacement, Victim, count_on, refused_on, take_off
 from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
-from berth.engine.offline.scheduling.messages import Messages
-from berth.engine.offline.scheduling.simulated import Simulation
-from berth.engine.offline.snapshot import Entry, Progress, SnapshotReader, unpinned
+from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
+from berth.engine.offline.snapshot import Entry, Progress, SnapshotReader
 from berth.engine.offline.snapshot_volumes import lacks_claims
+from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.state.cluster import Cluster
@@ -30,6 +31,7 @@ from berth.engine.state.identity import has_own_claims
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Pod
 from berth.kube.pods import GroupKey
+from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 
 # Says what put a node before the next.
 Reason = Callable[[Plan, int], str]
@@ -42,8 +44,8 @@ class QueuePlacer:
         self,
         simulation: Simulation,
         *,
+        room: PreemptionRoom,
         books: GroupBooks | None = None,
-        room: PreemptionRoom | None = None,
         rng: np.random.Generator | None = None,
         reason: Reason | None = None,
     ) -> None:
@@ -53,7 +55,7 @@ class QueuePlacer:
         self._rng = rng
         self._reason = reason
         self._books = books or GroupBooks(snapshot)
-        self._room = room or PreemptionRoom(snapshot, simulation.preempting)
+        self._room = room
         self._numbers = count(1)
         self._changes = 0
         # Class -> how many changes there had been when it last found no node, and why there is no room.
@@ -82,7 +84,7 @@ class QueuePlacer:
         if progress is not None:
             progress(total, total)
         simulation.placements += sorted(self._placed.values(), key=lambda placement: placement.number)
-        messages = Messages(simulation, self.class_of)
+        messages = _Messages(simulation, self.class_of)
         order = {entry.key: place for place, entry in enumerate(pending)}
         left = [*(entry for entry in pending if simulation.held_back(entry) is not None), *waiting]
         left.sort(key=lambda entry: (entry.turn, order.get(entry.key, total)))
@@ -202,8 +204,7 @@ class QueuePlacer:
 
     @cached_property
     def _reader(self) -> SnapshotReader:
-        snapshot = self._simulation.snapshot
-        return SnapshotReader(snapshot.manifests, self._cluster, origin=snapshot.origin)
+        return self._simulation.snapshot.reader
 
     def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:
         if entry.daemon_of is not None:
@@ -223,5 +224,44 @@ class QueuePlacer:
         # ephemeral volumes have claims of their own.)
         found = self._daemons.get(id(entry.manifest))
         if found is None:
-            found = self._daemons[id(entry.manifest)] = unpinned(entry)
+            found = self._daemons[id(entry.manifest)] = unpinned(entry.pod, entry.manifest)
         return self._cluster.class_of(found)
+
+
+class _Messages:
+    """Why pods were not placed, asked once a class: a thousand replicas have one answer."""
+
+    def __init__(self, simulation: Simulation, class_of: Callable[[Entry], PodClass]) -> None:
+        self._simulation = simulation
+        self._cluster = simulation.snapshot.cluster
+        self._class_of = class_of
+        self._known: dict[PodClass, tuple[str, str]] = {}
+
+    def unplaced(self, entry: Entry, room: Preemption | None = None) -> UnplacedPod:
+        held_back = self._simulation.held_back(entry)
+        if held_back is not None:
+            return UnplacedPod(entry, *held_back)
+        group = group_key(entry)
+        if group is not None and (failure := self._simulation.failed_groups.get(group)):
+            return UnplacedPod(entry, UNSCHEDULABLE, failure.message)
+        if not self._cluster.nodes.live:
+            return UnplacedPod(entry, UNSCHEDULABLE, NO_NODES)
+        pod_class = self._class_of(entry)
+        preemption = room.message if room else ""
+        if entry.daemon_of is not None:
+            return UnplacedPod(entry, UNSCHEDULABLE, self._of_daemon(pod_class, entry.daemon_of), preemption)
+        known = self._known.get(pod_class)
+        if known is None:
+            known = self._known[pod_class] = self._of_class(pod_class)
+        return UnplacedPod(entry, *known, preemption)
+
+    def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
+        plan = plan_for(self._cluster, pod_class)
+        if plan.error is not None and not plan.blocked().all():
+            return SCHEDULER_ERROR, plan.error
+        return UNSCHEDULABLE, fit_error(plan)[0]
+
+    def _of_daemon(self, pod_class: PodClass, node: str) -> str:
+        slot = self._cluster.nodes.slot_of[node]
+        refused = refused_on(plan_for(self._cluster, pod_class), slot)
+        return fit_error_on(self._cluster.nodes.live, refused[0])

@@ -22,15 +22,10 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
     pods = _count(found.concerned, "pod")
     each = "the pod lands" if found.concerned == 1 else f"all {found.concerned} pods land"
     if len(changes) == 1 and isinstance(change := changes[0], LoseNodes | DrainNodes):
-        if isinstance(change, LoseNodes):
-            done = f"{change.said or f'{change.key}={change.value}'} can be lost"
-        else:
-            done = (
-                f"{f'node {change.node}' if change.node else f'nodes with {change.selector}'} can be drained"
-            )
+        done = f"{change.target} can be {'lost' if isinstance(change, LoseNodes) else 'drained'}"
         if not found.concerned:
             return f"{done}: no pod has to move."
-        rounds = max((each.round for each in found.rounds), default=0)
+        rounds = found.last_round
         return f"{done}: {each} elsewhere{f', in {rounds} rounds' if rounds > 1 else ''}."
     if not found.concerned:
         gone = len(found.gone)
@@ -45,25 +40,19 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
         )
         if number
     ]
-    where = (
-        f" ({', '.join(parts)})"
-        if parts
-        else ", each where it was"
-        if found.concerned > 1
-        else ", where it was"
-    )
+    stay = ", each where it was" if found.concerned > 1 else ", where it was"
+    where = f" ({', '.join(parts)})" if parts else stay
     verb = "has" if found.concerned == 1 else "have"
     return f"all is well: {f'all {pods}' if found.concerned > 1 else pods} {verb} a node{where}."
 
 
 def _problems(found: WhatIfOutcome) -> list[str]:
     problems = []
-    lost = sum(pod.lost for pod in found.gone)
     stranded = [pod for pod in found.unplaced if not pod.waited]
     if stranded:
         who = f"{len(stranded)} of {_count(found.concerned, 'pod')}"
         problems.append(f"{who} would find no node: {_reason(stranded)}")
-    if lost:
+    if lost := found.lost:
         problems.append(f"{_count(lost, 'pod')} would be lost, since nobody makes {_them(lost)} again")
     if found.blocked:
         names = sorted({name for stay in found.blocked for name in stay.budgets})
@@ -80,9 +69,7 @@ def _problems(found: WhatIfOutcome) -> list[str]:
         pods = len({(rule.namespace, rule.pod) for rule in hard})
         rules = ", ".join(sorted({rule.rule for rule in hard}))
         problems.append(f"{_count(pods, 'pod')} would break a hard rule ({rules})")
-    uneven = [
-        s for s in found.spread if s.hard and s.after and not s.after.ok and (not s.before or s.before.ok)
-    ]
+    uneven = [spread for spread in found.spread if spread.worse]
     if uneven and not any(rule.rule == uneven[0].rule for rule in hard):
         first = uneven[0]
         skew = first.after.skew if first.after else 0

@@ -23,8 +23,12 @@ class DrainNodes(_Change, frozen=True, tag="drain"):
     selector: str = ""
 
     @property
+    def target(self) -> str:
+        return f"node {self.node}" if self.node else f"nodes with {self.selector}"
+
+    @property
     def words(self) -> str:
-        return f"drain {f'node {self.node}' if self.node else f'nodes with {self.selector}'}"
+        return f"drain {self.target}"
 
 
 class LoseNodes(_Change, frozen=True, tag="lose"):
@@ -35,8 +39,12 @@ class LoseNodes(_Change, frozen=True, tag="lose"):
     said: str = ""  # as the user calls the domain
 
     @property
+    def target(self) -> str:
+        return self.said or f"{self.key}={self.value}"
+
+    @property
     def words(self) -> str:
-        return f"lose {self.said or f'{self.key}={self.value}'}"
+        return f"lose {self.target}"
 
 
 class CordonNode(_Change, frozen=True, tag="cordon"):
@@ -72,14 +80,11 @@ class TaintNode(_Change, frozen=True, tag="taint"):
 
     @property
     def words(self) -> str:
-        taint = (
-            f"{self.key}{f'={self.value}' if self.value else ''}{f':{self.effect}' if self.effect else ''}"
-        )
-        return (
-            f"remove taint {taint} from node {self.node}"
-            if self.removed
-            else f"taint node {self.node} {taint}"
-        )
+        value, effect = f"={self.value}" if self.value else "", f":{self.effect}" if self.effect else ""
+        taint = f"{self.key}{value}{effect}"
+        if self.removed:
+            return f"remove taint {taint} from node {self.node}"
+        return f"taint node {self.node} {taint}"
 
 
 class AddNodes(_Change, frozen=True, tag="add"):

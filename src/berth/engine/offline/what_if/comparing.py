@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
 
-from msgspec import structs
+from msgspec import convert, structs
 
-from berth.engine.offline.explaining.reason_documents import cause_document, refusal_documents
+from berth.engine.offline.explaining.reason_documents import Workloads, refusal_documents, violation_document
 from berth.engine.offline.explaining.refusals import Refusals
-from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.scheduling.simulated import Simulation
-from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.topology import Spread
 from berth.engine.offline.what_if import outcome as data
 from berth.engine.offline.what_if.answer import sentence_of
 from berth.engine.offline.what_if.changes import ClusterChange
 from berth.engine.offline.what_if.observing import Observation, total
-from berth.engine.offline.what_if.world import ChangingWorld, RolloutStep
-from berth.engine.rules.verdicts import RuleViolation
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.well_known import UNSCHEDULABLE
 
 # For so many different pods it is searched what would help; each search tries many changes.
@@ -42,7 +38,7 @@ def compare(
     ]
     broken = _rules(world, after, before)
     spread = _spread(before, after)
-    stays = _stays(world, after)
+    stays = [stay for stay in log.stays if after.nodes.get(f"{stay.namespace}/{stay.pod}") == stay.node]
     still = {key for key in before.waiting if key in world.waiting}
     concerned = {*log.displaced, *before.waiting} - log.gone.keys() - still
     ok = not (
@@ -50,7 +46,7 @@ def compare(
         or any(pod.lost for pod in gone)
         or any(stay.budgets or stay.refused for stay in stays)
         or any(rule.hard for rule in broken)
-        or any(worse(each) for each in spread)
+        or any(each.worse for each in spread)
     )
     made = data.WhatIfOutcome(
         sentence="",
@@ -65,21 +61,11 @@ def compare(
         healed=_rules(world, before, after, still=after.nodes),
         spread=spread,
         budgets=_budgets(before, after, stays),
-        rounds=[data.EvictionRound(change=r.change, round=r.number, pods=list(r.pods)) for r in log.rounds],
-        rollouts=[
-            data.RolloutProgress(
-                change=step.change,
-                workload=step.workload,
-                step=step.number,
-                created=list(step.created),
-                removed=list(step.removed),
-                stuck=step.stuck,
-            )
-            for step in log.steps
-        ],
+        rounds=log.rounds,
+        rollouts=log.steps,
         stays=stays,
         local_storage=[
-            data.LocalLoss(**_named(world.entries[key]), volumes=list(volumes))
+            data.LocalLoss(**world.entries[key].named, volumes=list(volumes))
             for key, volumes in log.local.items()
             if after.nodes.get(key) != before.nodes.get(key) or key in log.placements
         ],
@@ -92,20 +78,12 @@ def compare(
     return structs.replace(made, sentence=sentence_of(made, changes))
 
 
-def worse(spread: data.SpreadChange) -> bool:
-    """Whether a hard constraint that was kept is not any more."""
-    kept = spread.before is None or spread.before.ok
-    return spread.hard and kept and spread.after is not None and not spread.after.ok
-
-
-def _named(entry: Entry) -> dict[str, Any]:
-    return {"namespace": entry.namespace, "pod": entry.name, "owner": entry.owner}
-
-
 # --- pods ----------------------------------------------------------------------------------------------
 
 
-def _replaced(steps: Iterable[RolloutStep], before: Observation, after: Observation) -> dict[str, str]:
+def _replaced(
+    steps: Iterable[data.RolloutProgress], before: Observation, after: Observation
+) -> dict[str, str]:
     """By pod that a rollout made, the one of before whose place it takes.
 
     No controller says which one that is: it is one on the same node if there is one, else the next that goes.
@@ -149,14 +127,14 @@ def _moves(
             continue
         found.append(
             data.PodMove(
-                **_named(world.entries[key]),
+                **world.entries[key].named,
                 source=source,
                 source_zone=before.zones.get(source or ""),
                 target=node,
                 target_zone=after.zones.get(node),
                 why=placement.why or None,
                 change=rounds[key].change if key in rounds else None,
-                round=rounds[key].number if key in rounds else None,
+                round=rounds[key].round if key in rounds else None,
                 replaces=None if replaces is None else world.entries[replaces].name,
             )
         )
@@ -172,7 +150,7 @@ def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPo
     workloads = Workloads(world.entries.values())
     return [
         data.StrandedPod(
-            **_named(unplaced.entry),
+            **unplaced.entry.named,
             source=before.nodes.get(key),
             reason=unplaced.reason,
             message=unplaced.message,
@@ -217,7 +195,7 @@ def _gone(
     heirs = {old: world.entries[new].name for new, old in replaced.items() if new in there}
     return [
         data.GonePod(
-            **_named(world.entries[key]),
+            **world.entries[key].named,
             node=before.nodes.get(key),
             why=reason,
             lost=lost,
@@ -230,24 +208,8 @@ def _gone(
 
 def _preempted(world: ChangingWorld, after: Observation) -> list[data.PreemptedPod]:
     return [
-        data.PreemptedPod(
-            **_named(world.entries[key]), node=node, by=preemptor, lands_on=after.nodes.get(key)
-        )
+        data.PreemptedPod(**world.entries[key].named, node=node, by=preemptor, lands_on=after.nodes.get(key))
         for key, (node, preemptor) in world.log.preempted.items()
-    ]
-
-
-def _stays(world: ChangingWorld, after: Observation) -> list[data.LeftBehind]:
-    return [
-        data.LeftBehind(
-            **_named(stay.entry),
-            node=stay.node,
-            why=stay.why,
-            budgets=[budget.name for budget in stay.budgets],
-            refused=stay.refused,
-        )
-        for stay in world.log.stays
-        if after.nodes.get(stay.entry.key) == stay.node
     ]
 
 
@@ -260,25 +222,10 @@ def _rules(
     """What is broken in one observation and not in the other; `still`: only of pods that are in it."""
     workloads = Workloads(world.entries.values())
     return [
-        _rule(world.entries[violation.pod], violation, workloads)
+        convert(violation_document(world.entries[violation.pod], violation, workloads), data.BrokenRule)
         for key, violation in there.broken.items()
         if key not in elsewhere.broken and (still is None or violation.pod in still)
     ]
-
-
-def _rule(entry: Entry, violation: RuleViolation, workloads: Workloads) -> data.BrokenRule:
-    return data.BrokenRule(
-        **_named(entry),
-        node=violation.node,
-        rule=violation.rule,
-        reason=violation.reason,
-        cause=violation.cause,
-        path=violation.path,
-        hard=violation.hard,
-        execution=violation.because.execution,
-        of_peer=violation.because.of_peer,
-        **cause_document(violation.because, workloads),
-    )
 
 
 def _spread(before: Observation, after: Observation) -> list[data.SpreadChange]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget
-from berth.engine.offline.scheduling.making_room import comes_again, is_daemon
+from berth.engine.offline.scheduling.making_room import comes_again
 from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.what_if.changes import (
     AddNodes,
@@ -18,9 +18,10 @@ from berth.engine.offline.what_if.changes import (
     TaintNode,
     WhatIfError,
 )
-from berth.engine.offline.what_if.daemons import follow_nodes
+from berth.engine.offline.what_if.outcome import EvictionRound
 from berth.engine.offline.what_if.selecting import node_of, nodes_with, selected_nodes
-from berth.engine.offline.what_if.world import ChangingWorld, DrainRound, StayingPod, is_mirror
+from berth.engine.offline.what_if.workloads import follow_nodes
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.objects import Node, NodeSpec, NodeStatus, Taint
 from berth.kube.pods import is_terminating
 from berth.kube.taints import NO_EXECUTE, PREFIX, tolerates
@@ -38,15 +39,14 @@ def drain(world: ChangingWorld, change: DrainNodes) -> None:
         cordon(world, CordonNode(name))
     leaving = []
     for entry in world.pods_on(names):
-        node = entry.pod.spec.node_name or ""
-        if is_mirror(entry):
-            world.log.stays.append(StayingPod(entry, node, "mirror pod: its kubelet runs it"))
-        elif is_daemon(entry):
-            world.log.stays.append(StayingPod(entry, node, f"{entry.owner} has a pod on every node"))
+        if entry.is_mirror:
+            world.leave_behind(entry, "mirror pod: its kubelet runs it")
+        elif entry.is_daemon:
+            world.leave_behind(entry, f"{entry.owner} has a pod on every node")
         elif is_terminating(entry.pod):
-            world.log.stays.append(StayingPod(entry, node, "it is being deleted already"))
+            world.leave_behind(entry, "it is being deleted already")
         elif not comes_again(entry):
-            world.log.stays.append(StayingPod(entry, node, NO_OWNER, refused=True))
+            world.leave_behind(entry, NO_OWNER, refused=True)
         else:
             leaving.append(entry)
     evict_in_rounds(world, leaving)
@@ -62,7 +62,8 @@ def evict_in_rounds(world: ChangingWorld, leaving: Sequence[Entry]) -> None:
         if not going:
             break
         number += 1
-        world.log.rounds.append(DrainRound(world.log.change, number, tuple(entry.key for entry in going)))
+        pods = [entry.key for entry in going]
+        world.log.rounds.append(EvictionRound(change=world.log.change, round=number, pods=pods))
         for entry in going:
             world.displace(entry, keeps_node=True, why="evicted")
         world.schedule()
@@ -71,8 +72,7 @@ def evict_in_rounds(world: ChangingWorld, leaving: Sequence[Entry]) -> None:
     else:
         return
     for entry in left:
-        budgets = stopped[entry.key]
-        world.log.stays.append(StayingPod(entry, entry.pod.spec.node_name or "", _held(budgets), budgets))
+        world.leave_behind(entry, _held(stopped[entry.key]), stopped[entry.key])
 
 
 def _held(budgets: Sequence[DisruptionBudget]) -> str:
@@ -131,7 +131,7 @@ def driven_out(world: ChangingWorld, name: str) -> None:
     going = [
         entry
         for entry in world.pods_on([name])
-        if not is_mirror(entry) and not all(_stays_with(entry, each) for each in taints)
+        if not entry.is_mirror and not all(_stays_with(entry, each) for each in taints)
     ]
     for entry in going:
         world.displace(entry, keeps_node=False, why="driven out by a taint")

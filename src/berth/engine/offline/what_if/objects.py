@@ -8,22 +8,23 @@ from typing import NoReturn
 
 from msgspec import structs
 
+from berth.engine.offline.daemons import DAEMON_SET
 from berth.engine.offline.lookup import KINDS, by_alias
-from berth.engine.offline.scheduling.making_room import DAEMON_SET
 from berth.engine.offline.snapshot import Entry, SnapshotError, SnapshotReader, add_context, group_of_manifest
 from berth.engine.offline.what_if.changes import ApplyObjects, DeleteObject, WhatIfError
-from berth.engine.offline.what_if.daemons import follow, follow_nodes
 from berth.engine.offline.what_if.nodes import driven_out
 from berth.engine.offline.what_if.selecting import near, node_of, object_of, pod_of
 from berth.engine.offline.what_if.workloads import (
     SCALABLE,
     fit_replicas,
+    follow,
+    follow_nodes,
     is_paused,
     living,
     missing,
     roll_out,
 )
-from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.offline.what_if.world import ChangingWorld, bound
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.manifests.kinds import group_of
 from berth.kube.manifests.manifest import Manifest
@@ -72,7 +73,7 @@ def apply(world: ChangingWorld, change: ApplyObjects) -> None:
     fresh = {_key(manifest): _without_status(manifest) for manifest in change.manifests}
     snapshot.manifests = [fresh.get(_key(manifest), manifest) for manifest in snapshot.manifests]
     snapshot.manifests += [manifest for key, manifest in fresh.items() if key not in known]
-    reader = SnapshotReader(snapshot.manifests, world.cluster, origin=snapshot.origin)
+    reader = snapshot.reader
     try:
         for manifest in change.manifests:
             reader.check(manifest)
@@ -123,10 +124,9 @@ class _Apply:
         world = self._world
         there = world.on.get(entry.key)
         if there is not None:
-            node = there.pod.spec.node_name
-            pod = structs.replace(entry.pod, spec=structs.replace(entry.pod.spec, node_name=node))
-            world.on[entry.key] = world.entries[entry.key] = replace(entry, pod=pod)
-            world.cluster.add_pod(pod)
+            changed = bound(entry, there.pod.spec.node_name)
+            world.on[entry.key] = world.entries[entry.key] = changed
+            world.cluster.add_pod(changed.pod)
             return
         before = len(world.snapshot.running)
         self._reader.sort_in(world.snapshot, entry)
@@ -173,11 +173,11 @@ def _like(manifest: Manifest, was: KubeObject | None) -> Manifest:
 # --- deleting ------------------------------------------------------------------------------------------
 
 
-def delete(world: ChangingWorld, change: DeleteObject, namespace: str | None) -> None:
+def delete(world: ChangingWorld, change: DeleteObject) -> None:
     """An object goes, and its controllers draw the consequences."""
-    kind, name, space = _target(change.target, namespace)
+    kind, name, space = _target(change.target, world.namespace)
     if kind == "Pod":
-        entry = pod_of(world.on | world.waiting, world.snapshot, change.target, namespace)
+        entry = pod_of(world.on | world.waiting, world.snapshot, change.target, world.namespace)
         _delete_pod(world, entry)
         return
     if kind == "Node":

@@ -9,14 +9,12 @@ import numpy as np
 
 from berth.engine.execution.violations import placement_violations
 from berth.engine.offline.budgets import DisruptionBudget
-from berth.engine.offline.snapshot import Progress
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.offline.what_if.outcome import LargestPod, Utilisation
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.pods import is_terminating
-from berth.kube.well_known import ZONE
 
 _ROWS = (CPU_ROW, MEMORY_ROW, PODS_ROW)
 BrokenKey = tuple[str, str, str | None, bool]
@@ -44,13 +42,13 @@ class Observation:
     fragmentation: float
 
 
-def observe(world: ChangingWorld, progress: Progress | None = None) -> Observation:
+def observe(world: ChangingWorld) -> Observation:
     snapshot, cluster = world.snapshot, world.cluster
     living = [entry for entry in world.on.values() if not is_terminating(entry.pod)]
-    found = placement_violations(cluster, [entry.key for entry in living], progress)
+    found = placement_violations(cluster, [entry.key for entry in living])
     largest, fragmentation = _room(world)
     return Observation(
-        nodes={key: entry.pod.spec.node_name or "" for key, entry in world.on.items()},
+        nodes={key: entry.node for key, entry in world.on.items()},
         waiting=frozenset(world.waiting),
         broken={
             (violation.pod, violation.rule, violation.path, violation.of_peer): violation
@@ -63,7 +61,7 @@ def observe(world: ChangingWorld, progress: Progress | None = None) -> Observati
         },
         budgets={(budget.namespace, budget.name): budget for budget in world.budgets()},
         used=dict(zip(snapshot.nodes, _used(world), strict=True)),
-        zones={name: (node.metadata.labels or {}).get(ZONE) for name, node in snapshot.nodes.items()},
+        zones={name: snapshot.zone_of(name) for name in snapshot.nodes},
         largest=largest,
         fragmentation=fragmentation,
     )

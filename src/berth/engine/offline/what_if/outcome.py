@@ -13,7 +13,13 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pass
 
 
-class PodMove(_Data, frozen=True, kw_only=True):
+class _OfPod(_Data, frozen=True, kw_only=True):
+    namespace: str
+    pod: str
+    owner: str | None
+
+
+class PodMove(_OfPod, frozen=True, kw_only=True):
     """A pod that has another node than before, or one where it had none (`source` is None).
 
     Attributes:
@@ -22,9 +28,6 @@ class PodMove(_Data, frozen=True, kw_only=True):
         replaces: The pod whose place it takes in a rollout; `source` is the node of that one.
     """
 
-    namespace: str
-    pod: str
-    owner: str | None
     source: str | None = msgspec.field(name="from")
     source_zone: str | None = msgspec.field(name="fromZone")
     target: str = msgspec.field(name="to")
@@ -35,7 +38,7 @@ class PodMove(_Data, frozen=True, kw_only=True):
     replaces: str | None = None
 
 
-class StrandedPod(_Data, frozen=True, kw_only=True):
+class StrandedPod(_OfPod, frozen=True, kw_only=True):
     """A pod that has no node.
 
     Attributes:
@@ -45,9 +48,6 @@ class StrandedPod(_Data, frozen=True, kw_only=True):
         details: The reasons as data, each with the number of nodes it keeps from the pod.
     """
 
-    namespace: str
-    pod: str
-    owner: str | None
     source: str | None = msgspec.field(name="from")
     reason: str = UNSCHEDULABLE
     message: str
@@ -56,36 +56,27 @@ class StrandedPod(_Data, frozen=True, kw_only=True):
     details: list[dict[str, Any]] = []
 
 
-class GonePod(_Data, frozen=True, kw_only=True):
+class GonePod(_OfPod, frozen=True, kw_only=True):
     """A pod that is no more; `lost` if nobody asked for it and nobody makes it again.
 
     `replaced_by` is the pod that takes its place in a rollout.
     """
 
-    namespace: str
-    pod: str
-    owner: str | None
     node: str | None
     why: str
     lost: bool
     replaced_by: str | None = None
 
 
-class PreemptedPod(_Data, frozen=True, kw_only=True):
-    namespace: str
-    pod: str
-    owner: str | None
+class PreemptedPod(_OfPod, frozen=True, kw_only=True):
     node: str
     by: str
     lands_on: str | None
 
 
-class BrokenRule(_Data, frozen=True, kw_only=True):
+class BrokenRule(_OfPod, frozen=True, kw_only=True):
     """A rule that a pod breaks where it runs; beside the words, the same as data."""
 
-    namespace: str
-    pod: str
-    owner: str | None
     node: str
     rule: str
     reason: str
@@ -123,6 +114,12 @@ class SpreadChange(_Data, frozen=True, kw_only=True):
     def changed(self) -> bool:
         return self.before != self.after
 
+    @property
+    def worse(self) -> bool:
+        """Whether a hard constraint that was kept is not any more."""
+        kept = self.before is None or self.before.ok
+        return self.hard and kept and self.after is not None and not self.after.ok
+
 
 class BudgetChange(_Data, frozen=True, kw_only=True):
     """A disruption budget; `blocks` are the pods that it does not let go."""
@@ -137,7 +134,7 @@ class BudgetChange(_Data, frozen=True, kw_only=True):
 
 
 class EvictionRound(_Data, frozen=True, kw_only=True):
-    """Pods that a drain evicts at once."""
+    """Pods that a drain evicts at once, because their budgets allow it."""
 
     change: int
     round: int
@@ -145,35 +142,31 @@ class EvictionRound(_Data, frozen=True, kw_only=True):
 
 
 class RolloutProgress(_Data, frozen=True, kw_only=True):
+    """What a rollout does at once; `stuck` says why it goes no further."""
+
     change: int
     workload: str
     step: int
-    created: list[str]
-    removed: list[str]
-    stuck: str | None
+    created: list[str] = []
+    removed: list[str] = []
+    stuck: str | None = None
 
 
-class LeftBehind(_Data, frozen=True, kw_only=True):
+class LeftBehind(_OfPod, frozen=True, kw_only=True):
     """A pod that stays on a node that is drained; `budgets` if it is because of them.
 
     `refused` if it keeps drain from beginning at all, unless it is forced.
     """
 
-    namespace: str
-    pod: str
-    owner: str | None
     node: str
     why: str
     budgets: list[str]
     refused: bool = False
 
 
-class LocalLoss(_Data, frozen=True, kw_only=True):
+class LocalLoss(_OfPod, frozen=True, kw_only=True):
     """A pod that loses what is in its emptyDir volumes."""
 
-    namespace: str
-    pod: str
-    owner: str | None
     volumes: list[str]
 
 
@@ -258,3 +251,12 @@ class WhatIfOutcome(_Data, frozen=True, kw_only=True):
     def blocked(self) -> list[LeftBehind]:
         """Those that a budget keeps where they should leave."""
         return [stay for stay in self.stays if stay.budgets]
+
+    @property
+    def lost(self) -> int:
+        """How many pods nobody makes again."""
+        return sum(pod.lost for pod in self.gone)
+
+    @property
+    def last_round(self) -> int:
+        return max((each.round for each in self.rounds), default=0)

@@ -1,16 +1,23 @@
-"""A what-if from beginning to end: the world as it is, the changes, and the world afterwards."""
+"""A what-if from beginning to end: the world as it is, the changes in order, and the world afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
-from berth.engine.offline.snapshot import Progress
-from berth.engine.offline.what_if.applying import make
-from berth.engine.offline.what_if.changes import ClusterChange
+from berth.engine.offline.snapshot import Progress, read
+from berth.engine.offline.what_if import changes as change_kinds
+from berth.engine.offline.what_if import nodes, objects, workloads
+from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
 from berth.engine.offline.what_if.comparing import compare
 from berth.engine.offline.what_if.observing import observe
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
+from berth.engine.offline.what_if.selecting import pod_of
 from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import Pod
+from berth.kube.pods import is_terminating
 
 
 def settle(world: ChangingWorld, progress: Progress | None = None) -> None:
@@ -32,3 +39,82 @@ def what_if(
     world.log = WorldLog()
     make(world, changes, progress)
     return compare(world, before, observe(world), changes)
+
+
+def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progress | None = None) -> None:
+    """Make changes in their order.
+
+    Raises:
+        WhatIfError: one of them cannot be made.
+    """
+    changes = list(changes)
+    for number, change in enumerate(changes):
+        if progress is not None:
+            progress(number, len(changes))
+        world.log.change += 1
+        try:
+            _MAKERS[type(change)](world, change)
+        except WhatIfError as error:
+            raise WhatIfError(f"{change.place}: {error}" if change.place else str(error)) from None
+        world.schedule()
+
+
+def _evict(world: ChangingWorld, change: change_kinds.EvictPod) -> None:
+    entry = pod_of(world.on, world.snapshot, change.pod, world.namespace)
+    if entry.is_mirror:
+        world.leave_behind(entry, "mirror pod: its kubelet runs it again at once")
+        return
+    nodes.evict_in_rounds(world, [entry])
+
+
+def _replace_all(world: ChangingWorld, change: change_kinds.ReplaceAll) -> None:
+    """Everybody waits who is not tied to a node; who came first is served first."""
+    del change
+    for entry in list(world.on.values()):
+        if entry.is_mirror or entry.is_daemon or is_terminating(entry.pod):
+            continue
+        if entry.pod.spec.node_name not in world.snapshot.nodes:
+            continue
+        world.lift(entry)
+
+
+def _configure(world: ChangingWorld, change: change_kinds.UseConfiguration) -> None:
+    """Judge by other options from now on: the cluster is taken in again, as it is."""
+    setup = world.setup = change.setup
+    snapshot = world.snapshot
+    everyone = world.on | world.waiting
+    manifests = [manifest for manifest in snapshot.manifests if not isinstance(manifest.object, Pod)]
+    pods = [
+        Manifest("Pod", "v1", entry.namespace, entry.name, entry.manifest.source, entry.pod, {})
+        for entry in everyone.values()
+    ]
+    promises = {key: snapshot.cluster.volumes.promised(key) for key in world.on}
+    known_storage = snapshot.cluster.volumes.known
+    origin = replace(snapshot.origin, controlled=True, whole_storage=known_storage)
+    taken = read([*manifests, *pods], setup.options, None, origin, profiles=setup.profiles)
+    taken.cluster.owners = snapshot.cluster.owners  # those made up for Deployments are in no manifest
+    snapshot.cluster = taken.cluster
+    for node in snapshot.nodes.values():
+        snapshot.cluster.add_node(node)  # with what was done to it meanwhile
+    for name in set(taken.nodes) - set(snapshot.nodes):
+        snapshot.cluster.remove_node(name)
+    for key, promise in promises.items():
+        if promise is not None:
+            snapshot.cluster.volumes.assume(key, *promise)
+
+
+_MAKERS: dict[type[Any], Callable[[ChangingWorld, Any], None]] = {
+    change_kinds.DrainNodes: nodes.drain,
+    change_kinds.LoseNodes: nodes.lose,
+    change_kinds.CordonNode: nodes.cordon,
+    change_kinds.LabelNode: nodes.label,
+    change_kinds.TaintNode: nodes.taint,
+    change_kinds.AddNodes: nodes.add,
+    change_kinds.ScaleWorkload: workloads.scale,
+    change_kinds.RolloutWorkload: workloads.rollout,
+    change_kinds.ApplyObjects: objects.apply,
+    change_kinds.DeleteObject: objects.delete,
+    change_kinds.EvictPod: _evict,
+    change_kinds.ReplaceAll: _replace_all,
+    change_kinds.UseConfiguration: _configure,
+}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from msgspec import structs
 
 from berth.engine.offline.budgets import may_be_ready
-from berth.engine.offline.rollouts import ROLLOUT_DEFAULT
-from berth.engine.offline.scheduling.making_room import DAEMON_SET, is_daemon
-from berth.engine.offline.snapshot import Entry, SnapshotReader
+from berth.engine.offline.daemons import DAEMON_SET
+from berth.engine.offline.rollouts import ROLLOUT_DEFAULT, strategy_of
+from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.what_if.changes import RolloutWorkload, ScaleWorkload, WhatIfError
-from berth.engine.offline.what_if.daemons import node_of_daemon
+from berth.engine.offline.what_if.outcome import RolloutProgress
 from berth.engine.offline.what_if.selecting import workload_of
-from berth.engine.offline.what_if.world import ChangingWorld, RolloutStep
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.amounts.shares import resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
@@ -42,17 +41,11 @@ def scale(world: ChangingWorld, change: ScaleWorkload) -> None:
 
 
 def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
-    view = manifest.object
-    raw = manifest.to_dict()
-    raw = {**raw, "spec": {**(raw.get("spec") or {}), "replicas": replicas}}
-    if isinstance(view, Workload):
-        scaled: Workload | ReplicationController = structs.replace(
-            view, spec=structs.replace(view.spec, replicas=replicas)
-        )
-    elif isinstance(view, ReplicationController):
-        scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
-    else:
+    view, raw = manifest.object, manifest.to_dict()
+    if not isinstance(view, Workload | ReplicationController):
         raise WhatIfError(f"{manifest.title} has no replicas")
+    raw = {**raw, "spec": {**(raw.get("spec") or {}), "replicas": replicas}}
+    scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
     return replace(manifest, raw=raw, object=scaled)
 
 
@@ -140,9 +133,36 @@ def made(world: ChangingWorld, manifest: Manifest, expansion: Expansion) -> list
     """The pods that were expanded for a workload, as pods of the snapshot."""
     for replica_set in expansion.replica_sets:
         world.cluster.set_owner(replica_set, "ReplicaSet")
-    reader = SnapshotReader(world.snapshot.manifests, world.cluster, origin=world.snapshot.origin)
     pods = [each.pod for each in expansion.created if each.origin is manifest]
-    return list(reader.made_for(manifest, pods)) if pods else []
+    return list(world.snapshot.reader.made_for(manifest, pods)) if pods else []
+
+
+# --- daemons -------------------------------------------------------------------------------------------
+
+
+def follow_nodes(world: ChangingWorld, names: Iterable[str]) -> None:
+    """Give these nodes the pods of DaemonSets that they lack, and take those that they should not have."""
+    for manifest in [each for each in world.snapshot.manifests if each.kind == DAEMON_SET and each.object]:
+        follow(world, manifest, names)
+
+
+def follow(world: ChangingWorld, manifest: Manifest, names: Iterable[str]) -> None:
+    """The same for one DaemonSet."""
+    names = list(names)
+    expansion = expanded([manifest], names)
+    if not expansion.created:
+        return
+    owner = f"{DAEMON_SET}/{manifest.name}"
+    mine = {_node_of(entry): entry for entry in world.pods_of(owner, manifest.namespace or "default")}
+    wanted = {entry.daemon_of: entry for entry in made(world, manifest, expansion)}
+    world.add(entry for name, entry in wanted.items() if name not in mine)
+    for name in names:
+        if name not in wanted and name in mine:
+            world.remove(mine[name], f"{owner} wants no pod on this node any more")
+
+
+def _node_of(entry: Entry) -> str | None:
+    return entry.daemon_of or entry.pod.spec.node_name
 
 
 # --- rollouts ------------------------------------------------------------------------------------------
@@ -194,7 +214,7 @@ class _Rollout:
         self._to_come = made(world, manifest, expanded([manifest]))
         self._new: list[Entry] = []
         self._number = 0
-        strategy = _strategy(manifest, "strategy")
+        strategy = strategy_of(manifest)
         self._recreates = strategy.get("type") == "Recreate"
         rolling, share = strategy.get("rollingUpdate") or {}, ROLLOUT_DEFAULT
         self._surge = resolved(rolling.get("maxSurge"), self._wanted, default=share, up=True)
@@ -242,9 +262,27 @@ class _Rollout:
         self, created: Sequence[Entry] = (), removed: Sequence[Entry] = (), stuck: str | None = None
     ) -> None:
         self._number += 1
-        keys = tuple(entry.key for entry in created), tuple(entry.key for entry in removed)
-        log = self._world.log
-        log.steps.append(RolloutStep(log.change, self._title, self._number, *keys, stuck))
+        _tell(self._world, self._title, self._number, created, removed, stuck)
+
+
+def _tell(
+    world: ChangingWorld,
+    workload: str,
+    step: int,
+    created: Sequence[Entry] = (),
+    removed: Sequence[Entry] = (),
+    stuck: str | None = None,
+) -> None:
+    world.log.steps.append(
+        RolloutProgress(
+            change=world.log.change,
+            workload=workload,
+            step=step,
+            created=[entry.key for entry in created],
+            removed=[entry.key for entry in removed],
+            stuck=stuck,
+        )
+    )
 
 
 def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
@@ -252,12 +290,10 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
 
     Old ones go first, unless a DaemonSet surges: then the new one of a node must run before.
     """
-    log, title = world.log, f"{manifest.kind}/{manifest.name}"
-    strategy = _strategy(manifest, "updateStrategy")
+    title = f"{manifest.kind}/{manifest.name}"
+    strategy = strategy_of(manifest)
     if strategy.get("type") == "OnDelete":
-        log.steps.append(
-            RolloutStep(log.change, title, 1, stuck="OnDelete: a pod is replaced once it is deleted")
-        )
+        _tell(world, title, 1, stuck="OnDelete: a pod is replaced once it is deleted")
         return
     rolling = strategy.get("rollingUpdate") or {}
     old, new = living(world, manifest), _successors(world, manifest)
@@ -282,8 +318,7 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
             held = {entry.key for (entry, _), anew in zip(pairs, coming, strict=True) if anew.key in waiting}
             going = [entry for entry in going if entry.key not in held]
             _remove_all(world, going, title)
-        keys = tuple(entry.key for entry in coming), tuple(entry.key for entry in going)
-        log.steps.append(RolloutStep(log.change, title, number, *keys, stuck))
+        _tell(world, title, number, coming, going, stuck)
         if stuck:
             return
 
@@ -296,7 +331,7 @@ def _successors(world: ChangingWorld, manifest: Manifest) -> dict[str | None, En
 
 def _place_of(entry: Entry) -> str | None:
     """The node of a DaemonSet's pod, the name of a StatefulSet's: what the next one has, too."""
-    return node_of_daemon(entry) if is_daemon(entry) else entry.name
+    return _node_of(entry) if entry.is_daemon else entry.name
 
 
 def _beside(world: ChangingWorld, entry: Entry) -> Entry:
@@ -311,9 +346,3 @@ def _beside(world: ChangingWorld, entry: Entry) -> Entry:
 def _remove_all(world: ChangingWorld, entries: Sequence[Entry], title: str) -> None:
     for entry in entries:
         world.remove(world.on.get(entry.key, entry), f"replaced by the rollout of {title}")
-
-
-def _strategy(manifest: Manifest, field: str) -> dict[str, Any]:
-    spec = manifest.to_dict().get("spec") or {}
-    found: dict[str, Any] = spec.get(field) or {}
-    return found

@@ -5,7 +5,7 @@ Between two changes the scheduler has its turn, so everything that waits is plac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,58 +15,21 @@ from msgspec import structs
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
 from berth.engine.offline.groups import GroupFailure
 from berth.engine.offline.placements import PodPlacement, take_off
-from berth.engine.offline.scheduling.making_room import is_daemon, replacement, unbound
+from berth.engine.offline.scheduling.making_room import replacement, unbound
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
-from berth.engine.offline.what_if.reasons import why_there
+from berth.engine.offline.what_if.outcome import EvictionRound, LeftBehind, RolloutProgress
+from berth.engine.placement.evaluation import scores_of
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Node
 from berth.kube.pods import GroupKey, is_terminating
-from berth.kube.well_known import MIRROR_POD
 
 NOT_MADE_AGAIN = "nobody makes it again: it has no owner"
 # Placements that say why: each takes a look at all nodes that fit.
 _MOST_REASONS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class StayingPod:
-    """A pod that stays on a node that is drained.
-
-    Attributes:
-        budgets: Those that do not let it go.
-        refused: It keeps drain from beginning at all.
-    """
-
-    entry: Entry
-    node: str
-    why: str
-    budgets: tuple[DisruptionBudget, ...] = ()
-    refused: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DrainRound:
-    """Pods that are evicted at once, because their budgets allow it."""
-
-    change: int
-    number: int
-    pods: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutStep:
-    """What a rollout does at once; `stuck` says why it goes no further."""
-
-    change: int
-    workload: str
-    number: int
-    created: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    stuck: str | None = None
 
 
 @dataclass(slots=True)
@@ -89,9 +52,9 @@ class WorldLog:
     gone: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
-    stays: list[StayingPod] = field(default_factory=list)
-    rounds: list[DrainRound] = field(default_factory=list)
-    steps: list[RolloutStep] = field(default_factory=list)
+    stays: list[LeftBehind] = field(default_factory=list)
+    rounds: list[EvictionRound] = field(default_factory=list)
+    steps: list[RolloutProgress] = field(default_factory=list)
     local: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -196,11 +159,19 @@ class ChangingWorld:
         if anew is not None:
             self.waiting[key] = anew
             self.log.displaced.add(key)
-        elif is_daemon(entry) or is_mirror(entry):
+        elif entry.is_daemon or entry.is_mirror:
             self.log.gone[key] = f"{why}; it belongs to its node"
         else:
             self.log.lost[key] = f"{why}; {NOT_MADE_AGAIN}"
             self.log.displaced.add(key)
+
+    def leave_behind(
+        self, entry: Entry, why: str, budgets: Sequence[DisruptionBudget] = (), *, refused: bool = False
+    ) -> None:
+        """A pod stays where it should leave: `budgets` do not let it go, or drain is `refused` for it."""
+        names = [budget.name for budget in budgets]
+        node = entry.node
+        self.log.stays.append(LeftBehind(**entry.named, node=node, why=why, budgets=names, refused=refused))
 
     def lift(self, entry: Entry) -> None:
         """A pod is placed anew, in the order in which pods were made."""
@@ -267,11 +238,30 @@ class ChangingWorld:
         return gone
 
 
-def is_mirror(entry: Entry) -> bool:
-    return MIRROR_POD in (entry.pod.metadata.annotations or {})
+def why_there(plan: Plan, slot: int) -> str:
+    """What puts a node before the next one, just before the pod is counted there."""
+    blocked = plan.blocked()
+    feasible = np.flatnonzero(blocked == 0)
+    if len(feasible) < 2:
+        return "the only node that fits"
+    names = plan.cluster.nodes.names
+    scores = scores_of(plan, feasible)
+    totals = sum(
+        (weight * normalized for normalized, weight in scores.values()), np.zeros(len(feasible), np.int64)
+    )
+    own = int(np.flatnonzero(feasible == slot)[0])
+    others = np.delete(np.arange(len(feasible)), own)
+    second = int(others[totals[others].argmax()])
+    if totals[second] >= totals[own]:
+        ties = int((totals == totals[own]).sum())
+        return f"one of {ties} best of {len(feasible)} nodes that fit"
+    ahead = {rule: int(weight * (s[own] - s[second])) for rule, (s, weight) in scores.items()}
+    decisive = max(ahead, key=lambda rule: ahead[rule])
+    before = f"before {names[feasible[second]]} by {decisive} {ahead[decisive]:+d}"
+    return f"best of {len(feasible)} nodes that fit, {before}"
 
 
-def bound(entry: Entry, node: str) -> Entry:
+def bound(entry: Entry, node: str | None) -> Entry:
     pod = structs.replace(entry.pod, spec=structs.replace(entry.pod.spec, node_name=node))
     return replace(entry, pod=pod)
 

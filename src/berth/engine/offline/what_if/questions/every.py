@@ -13,16 +13,15 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.explaining.reason_documents import refusal_documents
+from berth.engine.offline.explaining.reason_documents import Workloads, refusal_documents
 from berth.engine.offline.explaining.refusals import Refusals
-from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.groups import GroupBooks
-from berth.engine.offline.scheduling.making_room import PreemptionRoom, is_daemon, replacement
+from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.placer import QueuePlacer
 from berth.engine.offline.scheduling.simulated import Simulation
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if.selecting import NODE_KEY, WELL_KNOWN, domains_of
-from berth.engine.offline.what_if.world import ChangingWorld, is_mirror
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.pods import is_terminating
 
 # Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
@@ -67,7 +66,6 @@ class EveryLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     key: str
     rows: list[DomainLoss]
     waiting: int
-    notes: list[str]
 
 
 def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) -> EveryLoss:
@@ -90,7 +88,6 @@ def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) 
         key=key,
         rows=rows,
         waiting=len(world.waiting),
-        notes=list(world.snapshot.notes),
     )
 
 
@@ -113,7 +110,7 @@ class _Losses:
         self._world = world
         self._on: dict[str, list[tuple[int, Entry]]] = {}
         for number, entry in enumerate(world.on.values()):
-            self._on.setdefault(entry.pod.spec.node_name or "", []).append((number, entry))
+            self._on.setdefault(entry.node, []).append((number, entry))
         self._detailed = 0
         self._workloads = Workloads(world.entries.values())
         self._books = GroupBooks(world.snapshot)
@@ -129,7 +126,7 @@ class _Losses:
             anew = replacement(entry)
             if anew is not None:
                 waiting.append(anew)
-            elif not (is_daemon(entry) or is_mirror(entry) or is_terminating(entry.pod)):
+            elif not (entry.is_daemon or entry.is_mirror or is_terminating(entry.pod)):
                 lost.append(entry.key)
         self._room.forget()
         with self._without(there, names):

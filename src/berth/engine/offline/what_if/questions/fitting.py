@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.explaining.reason_documents import refusal_documents
+from berth.engine.offline.daemons import DAEMON_SET
+from berth.engine.offline.explaining.reason_documents import Workloads, refusal_documents
 from berth.engine.offline.explaining.refusals import Refusals
 from berth.engine.offline.explaining.replicas import FilledCluster, filled
-from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.explanation import explain
-from berth.engine.offline.scheduling.making_room import DAEMON_SET
 from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if.changes import WhatIfError
@@ -28,7 +27,7 @@ from berth.engine.offline.what_if.workloads import (
     with_replicas,
 )
 from berth.engine.offline.what_if.world import ChangingWorld
-from berth.kube.well_known import UNSCHEDULABLE, ZONE
+from berth.kube.well_known import UNSCHEDULABLE
 
 # Beyond this it is "at least": nobody scales by so much at once.
 MOST = 20_000
@@ -59,7 +58,6 @@ class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     stops: str | None
     help: str | None
     details: list[dict[str, Any]]
-    notes: list[str]
 
 
 def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -> FittingReplicas:
@@ -76,7 +74,7 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
     nodes = Counter(placement.node for placement in placed)
     zones: Counter[str] = Counter()
     for node, number in nodes.items():
-        zone = (world.snapshot.nodes[node].metadata.labels or {}).get(ZONE)
+        zone = world.snapshot.zone_of(node)
         zones.update({} if zone is None else {zone: number})
     return FittingReplicas(
         sentence=_sentence(asked.named, len(placed), len(waiting), stops),
@@ -90,7 +88,6 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
         stops=stops,
         help=help_,
         details=details,
-        notes=list(world.snapshot.notes),
     )
 
 

@@ -30,12 +30,14 @@ _NUMBERS: Mapping[str, Callable[[WhatIfOutcome], int]] = {
     "skew": lambda found: found.measures.worst_skew,
     "broken": lambda found: sum(rule.hard for rule in found.broken),
     "preempted": lambda found: len(found.preempted),
-    "lost": lambda found: sum(pod.lost for pod in found.gone),
+    "lost": lambda found: found.lost,
     "blocked": lambda found: len(found.blocked),
-    "rounds": lambda found: max((each.round for each in found.rounds), default=0),
+    "rounds": lambda found: found.last_round,
 }
 
 Path = tuple[str | int, ...]
+# Name, text and place of a change -> the change.
+_Reads = Callable[[str, str, Path], ClusterChange]
 
 
 class ScenarioError(Exception):
@@ -112,26 +114,25 @@ def read_scenario(value: object, files: Files, place: Callable[[Path], str]) -> 
     steps = top.get("steps")
     if not isinstance(steps, list) or not steps:
         raise ScenarioError(("steps",), "steps: expected a list of steps, each with a name and changes")
-    found = [_step(step, ("steps", i), _Places(files, place)) for i, step in enumerate(steps)]
+
+    def read(name: str, text: str, path: Path) -> ClusterChange:
+        try:
+            return msgspec.structs.replace(parse(name, text, files), place=place(path))
+        except WhatIfError as error:
+            raise ScenarioError(path, str(error).removeprefix("--")) from None
+
+    found = [_step(step, ("steps", i), read) for i, step in enumerate(steps)]
     return Scenario(str(top.get("name") or ""), found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Reads files, and says where something is written."""
-
-    files: Files
-    place: Callable[[Path], str]
-
-
-def _step(value: object, path: Path, files: _Places) -> ScenarioStep:
+def _step(value: object, path: Path, read: _Reads) -> ScenarioStep:
     step = _mapping(value, path, _STEP, "a step")
     changes: list[ClusterChange] = []
     for field, given in step.items():
         if field in _CHANGES:
-            changes += _changes(field, given, (*path, field), files)
+            changes += _changes(field, given, (*path, field), read)
         elif field == "changes":
-            changes += _listed(given, (*path, field), files)
+            changes += _listed(given, (*path, field), read)
     name = step.get("name")
     if name is not None and not isinstance(name, str | int):
         raise ScenarioError((*path, "name"), "name: expected a text")
@@ -143,18 +144,18 @@ def _step(value: object, path: Path, files: _Places) -> ScenarioStep:
     return ScenarioStep(title, changes, _expected(step.get("expect"), (*path, "expect")), fresh)
 
 
-def _listed(given: object, path: Path, files: _Places) -> list[ClusterChange]:
+def _listed(given: object, path: Path, read: _Reads) -> list[ClusterChange]:
     if not isinstance(given, list):
         raise ScenarioError(path, "changes: expected a list of changes, such as - drain: n1")
     found: list[ClusterChange] = []
     for i, each in enumerate(given):
         mapping = _mapping(each, (*path, i), tuple(_CHANGES), "a change")
         for field, value in mapping.items():
-            found += _changes(field, value, (*path, i, field), files)
+            found += _changes(field, value, (*path, i, field), read)
     return found
 
 
-def _changes(field: str, given: object, path: Path, files: _Places) -> list[ClusterChange]:
+def _changes(field: str, given: object, path: Path, read: _Reads) -> list[ClusterChange]:
     name = _CHANGES[field]
     if name == REPLACE_ALL:
         if not isinstance(given, bool):
@@ -165,11 +166,7 @@ def _changes(field: str, given: object, path: Path, files: _Places) -> list[Clus
         at = (*path, i) if isinstance(given, list) and name != REPLACE_ALL else path
         if isinstance(each, bool) or not isinstance(each, str | int):
             raise ScenarioError(at, f"{field}: expected {FORMS[name]}, got {_shown(each)}")
-        try:
-            change = parse(name, str(each), files.files)
-            found.append(msgspec.structs.replace(change, place=files.place(at)))
-        except WhatIfError as error:
-            raise ScenarioError(at, str(error).removeprefix("--")) from None
+        found.append(read(name, str(each), at))
     return found
 
 

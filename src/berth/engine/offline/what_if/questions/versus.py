@@ -38,7 +38,6 @@ class Versus(msgspec.Struct, frozen=True, kw_only=True):
     a: Side
     b: Side
     differing: list[DifferingPod]
-    notes: list[str]
 
 
 def versus(
@@ -66,7 +65,6 @@ def versus(
         a=sides[0],
         b=sides[1],
         differing=differing,
-        notes=list(a[1].snapshot.notes),
     )
 
 

@@ -1,0 +1,117 @@
+"""What the options of many commands are made of, and those that are the same wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES
+from berth.kube.gates import DEFAULT_GATES, FeatureGateError, FeatureGates
+from berth.kube.names import dns_label_errors, label_key_errors
+from berth.kube.versions import NEWEST, VERSIONS
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def in_this_order(*options: Decorator) -> Decorator:
+    """Decorates with options so that `--help` lists them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def bool_option(*names: str, **more: str | bool) -> Decorator:
+    """A flag that may have a value, such as ``--x``, ``--x=true`` or ``--x=false``; a default is shown."""
+    kept: dict[str, Any] = {**more, "show_default": "default" in more}
+    return click.option(*names, type=bool, is_flag=False, flag_value=True, metavar="BOOL", **kept)
+
+
+class _LabelKey(click.ParamType[str]):
+    name = "label"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if problems := label_key_errors(str(value)):
+            self.fail(f"{value!r} is no label key: {problems[0]}", param, ctx)
+        return str(value)
+
+
+LABEL_KEY = _LabelKey()
+
+# --- versions -------------------------------------------------------------------------------------
+
+version_option = click.option(
+    "--kubernetes-version",
+    type=click.Choice(tuple(VERSIONS)),
+    default=NEWEST.name,
+    show_default=True,
+    help="The version of Kubernetes whose behaviour is followed.",
+)
+# For what reads a live cluster, too.
+cluster_version_option = click.option(
+    "--kubernetes-version",
+    type=click.Choice(tuple(VERSIONS)),
+    help="The version of Kubernetes whose behaviour is followed "
+    f"(by default the cluster's own, and {NEWEST.name} for files).",
+)
+
+# --- feature gates --------------------------------------------------------------------------------
+
+
+def gates_option(words: str, name: str = "--feature-gates") -> Decorator:
+    """The option that `gates_of` reads."""
+    return click.option(name, default="", metavar="GATE=BOOL,...", help=words)
+
+
+def gates_of(text: str, base: FeatureGates = DEFAULT_GATES, option: str = "--feature-gates") -> FeatureGates:
+    """
+    Raises:
+        ClickException: a gate or a value that there is not; the message names the option.
+    """
+    try:
+        return FeatureGates.parse(text, base)
+    except FeatureGateError as error:
+        raise click.ClickException(f"{option}: {error}") from None
+
+
+# --- daemon namespaces ----------------------------------------------------------------------------
+
+_DAEMON_NAMESPACES = ",".join(sorted(DEFAULT_DAEMON_NAMESPACES))
+
+
+class _Namespaces(click.ParamType[frozenset[str]]):
+    name = "namespaces"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> frozenset[str]:
+        if isinstance(value, frozenset):
+            return value
+        names = frozenset(filter(None, (name.strip() for name in str(value).split(","))))
+        for name in sorted(names):
+            if errors := dns_label_errors(name):
+                self.fail(f"'{name}' is no namespace: {errors[0]}", param, ctx)
+        return names
+
+
+daemon_namespaces_option = click.option(
+    "--daemon-namespaces",
+    type=_Namespaces(),
+    default=_DAEMON_NAMESPACES,
+    show_default=True,
+    metavar="NS,NS",
+    help="Pods in these namespaces are left out of required anti-affinity ('': none are).",
+)
+# Where a configuration may say it, too: None if the flag is not given.
+configured_daemon_namespaces_option = click.option(
+    "--daemon-namespaces",
+    type=_Namespaces(),
+    metavar="NS,NS",
+    help="Pods in these namespaces are left out of required anti-affinity "
+    f"(by default {_DAEMON_NAMESPACES}, or as --config says; '': none are).",
+)

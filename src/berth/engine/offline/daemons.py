@@ -1,0 +1,47 @@
+"""The pods of DaemonSets: each is made for a node, and pinned to it."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from berth.engine.rules.node_affinity.matching import match_required
+from berth.engine.rules.taint_toleration.taints import match_tolerated
+from berth.engine.state.cluster import Cluster
+from berth.kube.api_resources import DAEMON_SETS
+from berth.kube.defaults import created
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import Pod, Workload
+
+DAEMON_SET = DAEMON_SETS.kind
+
+
+def unpinned(pod: Pod, manifest: Manifest) -> Pod:
+    """A pod of a DaemonSet without the node it was made for: the same for all its pods."""
+    view = manifest.object
+    template = view.spec.template if isinstance(view, Workload) else None
+    spec = template.spec if template else None
+    if spec is None:
+        return pod
+    affinity = created(Pod(metadata=pod.metadata, spec=spec)).spec.affinity
+    return replace(pod, spec=replace(pod.spec, affinity=affinity))
+
+
+def pinned_to(pod: Pod) -> str | None:
+    """The node in the pin that DaemonSets give their pods."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    for term in (required and required.node_selector_terms) or ():
+        for requirement in (term and term.match_fields) or ():
+            if requirement.key == "metadata.name" and requirement.values:
+                return requirement.values[-1]
+    return None
+
+
+def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
+    """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
+    pod_class = cluster.class_of(unpinned(pod, manifest))
+    nodes = cluster.nodes
+    eligible = match_required(nodes, pod_class, nodes.every_slot)
+    eligible &= match_tolerated(nodes, pod.spec.tolerations, nodes.every_slot)
+    return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}
