@@ -126,6 +126,31 @@ def test_a_claim_from_a_template_is_waited_for() -> None:
 # --- claims that cannot be used -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_room_that_comes_while_the_devices_are_away_is_not_forgotten(*, deleted: bool) -> None:
+    """The claim that comes back wakes the pod, although it was refused for want of room alone."""
+    story = SchedulerScript()
+    story.nodes("n1")
+    story.running("x", "n1", cpu="3")
+    claim(story, allocation=allocation("n1"))
+    story.pod("p", cpu="2", resourceClaims=using("gpu"))
+    story.settle()
+    assert story.placements["p"] is None
+    if deleted:
+        story.delete(RESOURCE_CLAIMS, "gpu")
+    else:
+        story.change(RESOURCE_CLAIMS, "gpu", {"status": {"allocation": None}})
+    story.settle()
+    story.leave("x")
+    story.settle()
+    if deleted:
+        claim(story, allocation=allocation("n1"))
+    else:
+        story.change(RESOURCE_CLAIMS, "gpu", {"status": {"allocation": allocation("n1")}})
+    story.advance(30)
+    assert story.placements == {"p": "n1"}
+
+
 def test_a_claim_that_is_not_allocated_is_counted() -> None:
     """The pod is not bound, and the metric tells of every attempt that ended so."""
     story = world()

@@ -4,7 +4,8 @@ The answer errs on one side only: whenever a pod that fitted nowhere fits somewh
 one of them is said to help.  These are the steps of the argument, which every rule has to honour:
 
 - A node that could not take the pod even if it were empty (`NodeRule.admits`) is of no interest until
-  the node itself changes; once it could, the pod is to be tried again, whichever rules refused it.
+  the node itself changes, or the pod's volumes and devices do; once it could, the pod is to be tried
+  again, whichever rules refused it.
 - Any other node was refused by a rule that looks at pods, and it stays refused until that very rule
   changes its mind.  So only the rules that refused some node need to be asked, each by itself.
 - A rule about single nodes that no longer refuses one is not enough where another rule that
@@ -15,7 +16,7 @@ one of them is said to help.  These are the steps of the argument, which every r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
@@ -74,11 +75,10 @@ def _node_opens(cluster: Cluster, pod_class: PodClass, change: NodeAdded | NodeU
 def _node_rule_helped(
     cluster: Cluster, pod_class: PodClass, refused_by: Collection[str], change: ClusterEvent
 ) -> bool:
-    plan = pod_class.plan
-    if isinstance(plan, Plan):
-        rules: Iterable[NodeRule] = [rule for rule in plan.node_rules if rule.name in refused_by]
-    else:
-        rules = (rule(cluster, pod_class) for rule in NODE_RULES if rule.name in refused_by)
+    rules = [rule for rule in _node_rules(cluster, pod_class) if rule.filters]
+    if isinstance(change, (*OF_PODS, *OF_NODES)):
+        rules = [rule for rule in rules if rule.name in refused_by]
+    # What else changes is the pod's own, and may be why an earlier change was of no help.
     helped = [rule for rule in rules if rule.helped_by(change)]
     if not helped:
         return False
