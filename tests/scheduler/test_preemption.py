@@ -38,6 +38,22 @@ def test_room_that_was_found(version: str, told: str) -> None:
     assert story.events("FailedScheduling") == [told]
 
 
+def test_a_pod_is_not_tried_again_because_its_victims_begin_to_go() -> None:
+    """What was said of the room that was found stays until one of them is gone."""
+    story = SchedulerScript()
+    story.nodes("n1")
+    story.running("low", "n1", cpu="3", priority=0)
+    story.pod("urgent", cpu="4", priority=1000)
+    story.settle()
+    told = story.events("FailedScheduling")
+    story.advance(60)
+    assert "deletionTimestamp" in story.get(PODS, "low")["metadata"]
+    assert story.events("FailedScheduling") == told
+    story.leave("low")
+    story.settle()
+    assert story.node_of("urgent") == "n1"
+
+
 def test_who_started_last_goes_first_also_when_it_is_said_later() -> None:
     """What was found out about a node for one pod is not used for the next once a pod there has started."""
     story = among_others("n1", "n2", "n3")

@@ -136,7 +136,7 @@ class Mirror:
             # It was assumed to be here. The labels that binding gave it matter to nobody yet.
             self.cluster.identify(name, self.cluster.identity_of(pod))
             return
-        self._remove(name)
+        self._remove(name, stays=before is not None and before[1] == node)
         self.assume(pod, pod_class, node)
 
     def assume(self, pod: Pod, pod_class: PodClass, node: str) -> None:
@@ -166,14 +166,14 @@ class Mirror:
         self.unreadable.pop(key, None)
         self._remove(pod_name(pod))
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, name: str, *, stays: bool = False) -> None:
         before = self.cluster.find_pod(name)
         if before is not None:
             pod_class, node, terminating = before
             self.cluster.remove_pod(name)
             slot = self.cluster.nodes.slot_of.get(node, NOWHERE)
             if slot != NOWHERE:
-                self._note(PodDeleted(pod_class, slot, terminating))
+                self._note(PodDeleted(pod_class, slot, terminating, stays))
 
     # --- everything else ----------------------------------------------------------------------------
 

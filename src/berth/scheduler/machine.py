@@ -117,7 +117,7 @@ class Scheduler:
         events = state.mirror.changes()
         if not state.queue.any_unschedulable:
             return
-        cleared = {event.slot for event in events if isinstance(event, PodDeleted)}
+        cleared = {event.slot for event in events if isinstance(event, PodDeleted) and not event.stays}
         slot_of = state.mirror.cluster.nodes.slot_of
         woken: set[GroupKey] = set()
         for pod_class, records in state.queue.unschedulable():

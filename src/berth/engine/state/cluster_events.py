@@ -69,11 +69,13 @@ class PodDeleted:
 
     Attributes:
         terminating: It was terminating already, so that rules about living pods had lost it before.
+        stays: It is still on its node, but no longer as it was.
     """
 
     pod_class: PodClass
     slot: int
     terminating: bool = False
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
