@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.engine.state.options import Options
-from berth.kube.api_resources import BUDGETS, NODES, PODS
+from berth.kube.api_resources import BUDGETS, EVENTS, NODES, PODS
 from berth.kube.versions import VERSIONS
 from berth.machines.contract import Action, Outcome, Patch
 from tests.support.scripts.scheduler import SchedulerScript
@@ -46,6 +46,10 @@ def test_a_pod_is_not_tried_again_because_its_victims_begin_to_go() -> None:
     story.pod("urgent", cpu="4", priority=1000)
     story.settle()
     told = story.events("FailedScheduling")
+    assert {event["reason"]: event["action"] for event in story.all(EVENTS)} == {
+        "FailedScheduling": "Scheduling",
+        "Preempted": "Preempting",
+    }
     story.advance(60)
     assert "deletionTimestamp" in story.get(PODS, "low")["metadata"]
     assert story.events("FailedScheduling") == told

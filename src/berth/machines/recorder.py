@@ -72,7 +72,7 @@ class Recorder:
         self._number = 0
         self._stamp = (-1, "")
 
-    def record(
+    def record(  # noqa: PLR0913 - two are optional
         self,
         now: float,
         resource: Resource,
@@ -82,6 +82,7 @@ class Recorder:
         message: str,
         *,
         component: str = "",
+        action: str = "",
     ) -> None:
         """Remember to write that something happened to `item`, a view.
 
@@ -93,6 +94,7 @@ class Recorder:
             reason: In one word.
             message: In a sentence.
             component: Who says it, if not the recorder's own.
+            action: What was being done, in one word.
         """
         uid = item.metadata.uid or ""
         message = message[:_LONGEST_MESSAGE]
@@ -118,6 +120,8 @@ class Recorder:
             "firstTimestamp": at,
             "lastTimestamp": at,
         }
+        if action:
+            body["action"] = action
         told = self._told[what] = _Told(body, now)
         self._told.move_to_end(what)
         self._create(what, told)

@@ -61,16 +61,16 @@ class Reports:
     def scheduled(self, pod: Pod, node: str, now: float) -> None:
         metadata = pod.metadata
         message = f"Successfully assigned {metadata.namespace}/{metadata.name} to {node}"
-        self.recorder.record(now, PODS, pod, NORMAL, "Scheduled", message)
+        self.recorder.record(now, PODS, pod, NORMAL, "Scheduled", message, action="Binding")
 
     def preempted(self, victim: Pod, preemptor: Pod, node: str, now: float) -> None:
         message = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
-        self.recorder.record(now, PODS, victim, NORMAL, "Preempted", message)
+        self.recorder.record(now, PODS, victim, NORMAL, "Preempted", message, action="Preempting")
 
     def failed(self, pod: Pod, message: str, now: float) -> None:
         if len(message) > _NOTE_LENGTH:
             message = message[: _NOTE_LENGTH - 4] + " ..."
-        self.recorder.record(now, PODS, pod, WARNING, "FailedScheduling", message)
+        self.recorder.record(now, PODS, pod, WARNING, "FailedScheduling", message, action="Scheduling")
 
 
 # --- conditions -----------------------------------------------------------------------------------

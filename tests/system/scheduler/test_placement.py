@@ -20,6 +20,7 @@ def test_a_pod_gets_a_node_and_an_event(scheduled: ClusterWorld) -> None:
     assert event["message"] == f"Successfully assigned {scheduled.namespace}/web to n1"
     assert event["type"] == "Normal"
     assert (event.get("reportingComponent") or event["source"]["component"]) == scheduled.scheduler_name
+    assert event["action"] == "Binding"
 
 
 def test_pods_of_other_schedulers_are_left_alone(scheduled: ClusterWorld) -> None:

@@ -189,7 +189,7 @@ class Plan:
         failing = [r for r in everyone if r.prescore and r.prescore.code == ERROR and r.name in weights]
         for rule in in_order(failing, version):
             if rule.prescore:
-                return f"PreScore {rule.name}: {rule.prescore.reasons[0]}"
+                return f'running PreScore plugin "{rule.name}": {rule.prescore.reasons[0]}'
         return None
 
     def release(self) -> None:
