@@ -22,7 +22,7 @@ NAMES = frozenset(rule.name for rule in RULES)
 ALLOWED = {
     "kube/scheduler_configuration/plugins.py": "a profile enables plugins by name",
     "kube/scheduler_configuration/arguments.py": "a profile's arguments are given by plugin name",
-    "fleet/rules/taint_toleration.py": "the fleet's own rule of that name, about clusters",
+    "fleet/rules/cluster_rules.py": "the fleet's own rule of that name, about clusters",
 }
 
 

@@ -27,4 +27,4 @@ def line(seconds: float) -> bytes:
 
 if __name__ == "__main__":
     shifted(sys.argv[1])
-    runpy.run_module("berth.cli.up.server", run_name="__main__")
+    runpy.run_module("berth.cli.up.server", run_name="__main__", alter_sys=True)
