@@ -12,6 +12,7 @@ import pytest
 
 from berth.kube.objects import Key
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.server.storage.history import Record
 from berth.server.storage.store import Bucket, Store, decode
 
 _BUCKETS = ("apples", "pears")
@@ -70,6 +71,23 @@ def _check_past(bucket: Bucket, wanted: dict[Key, int], version: int) -> None:
             expected = {key: rv for key, rv in wanted.items() if not space or key[0] == space}
             assert {record.key: record.rv for record in found} == expected
             assert [record.key for record in found] == sorted(expected)
+        for limit in (1, 3, 7):
+            assert _paged(bucket, version, space, limit) == found
+
+
+def _paged(bucket: Bucket, version: int, space: str, limit: int) -> list[Record] | None:
+    """The same page by page, each of which says how many more there are."""
+    found: list[Record] = []
+    left = None
+    while left is None or left:
+        page = bucket.page_at(version, space, found[-1].key if found else None, limit)
+        if page is None:
+            return None
+        assert 0 < len(page[0]) <= limit or not page[1]
+        assert left is None or len(page[0]) + page[1] == left
+        found += page[0]
+        left = page[1]
+    return found
 
 
 async def _session(path: Path, model: _Model, chance: random.Random, limit: int) -> None:

@@ -162,25 +162,31 @@ def _page(state: ServerState, request: ApiRequest, endpoint: Endpoint, match: Ma
         token = _read_token(token_text)
         start = token.start
         rv = state.registry.store.rv if token.rv < 0 else token.rv
-        records = bucket.in_namespace(namespace) if token.rv < 0 else bucket.at(rv, namespace)
-        if records is None:
-            again = _write_token(-1, start)
-            raise errors.expired(_EXPIRED_CONTINUE, {"continue": again})
+        gone = errors.expired(_EXPIRED_CONTINUE, {"continue": _write_token(-1, start)})
     else:
         asked = _check_version(state, request)
         rv = asked if exact == "Exact" and asked is not None else state.registry.store.rv
-        found = bucket.at(rv, namespace) if rv != state.registry.store.rv else bucket.in_namespace(namespace)
-        if found is None:
-            raise errors.expired(f"The provided resource version is too old: {rv} ({bucket.history.trimmed})")
-        records = found
-    if start is not None:
-        records = records[bisect.bisect_right(records, start, key=lambda record: record.key) :]
-    if not match.everything:
-        records = [record for record in records if match.matches(record)]
-    if limit <= 0 or len(records) <= limit:
-        return _Page(records, rv)
-    shown = records[:limit]
-    return _Page(shown, rv, _write_token(rv, shown[-1].key), len(records) - limit)
+        gone = errors.expired(f"The provided resource version is too old: {rv} ({bucket.history.trimmed})")
+    if limit > 0 and match.everything:
+        page = bucket.page_at(rv, namespace, start, limit)
+        if page is None:
+            raise gone
+        shown, remaining = page
+    else:
+        records = (
+            bucket.in_namespace(namespace) if rv == state.registry.store.rv else bucket.at(rv, namespace)
+        )
+        if records is None:
+            raise gone
+        if start is not None:
+            records = records[bisect.bisect_right(records, start, key=lambda record: record.key) :]
+        if not match.everything:
+            records = [record for record in records if match.matches(record)]
+        shown = records[:limit] if limit > 0 else records
+        remaining = len(records) - len(shown)
+    if not shown or remaining <= 0:
+        return _Page(shown, rv)
+    return _Page(shown, rv, _write_token(rv, shown[-1].key), remaining)
 
 
 def _check_options(request: ApiRequest, exact: str) -> None:

@@ -105,14 +105,54 @@ class Bucket:
         return [record for record in map(self.records.get, keys) if record is not None]
 
     def keys_in(self, namespace: str) -> list[Key]:
-        if not namespace:
-            return self.keys.copy()
-        low = bisect.bisect_left(self.keys, (namespace, ""))
-        high = bisect.bisect_left(self.keys, (namespace + "\0", ""))
+        low, high = self._range(namespace)
         return self.keys[low:high]
+
+    def _range(self, namespace: str) -> tuple[int, int]:
+        """Where the keys of a namespace stand."""
+        if not namespace:
+            return 0, len(self.keys)
+        low = bisect.bisect_left(self.keys, (namespace, ""))
+        return low, bisect.bisect_left(self.keys, (namespace + "\0", ""))
 
     def at(self, rv: int, namespace: str) -> list[Record] | None:
         """The objects as they were at version `rv`, in key order; None if that cannot be told any more."""
+        then = self._changed_since(rv)
+        if not then:
+            return then if then is None else self.in_namespace(namespace)
+        records = self._with(then, namespace)
+        return [records[key] for key in sorted(records)]
+
+    def page_at(
+        self, rv: int, namespace: str, after: Key | None, limit: int
+    ) -> tuple[list[Record], int] | None:
+        """Up to `limit` objects behind a key as they were at a version, and how many more there were.
+
+        Goes through as many as it gives, however many there are. None if that cannot be told any more.
+        """
+        then = self._changed_since(rv)
+        if then is None:
+            return None
+        low, high = self._range(namespace)
+        if after is not None:
+            low = max(low, bisect.bisect_right(self.keys, after))
+        # However many of these were not there then, enough are left.
+        keys = self.keys[low : min(high, low + limit + len(then))]
+        found = {key: record for key in keys if (record := self.records.get(key)) is not None}
+        count = max(high - low, 0)
+        for key, record in then.items():
+            if (namespace and key[0] != namespace) or (after is not None and key <= after):
+                continue
+            count += (record is not None) - (key in self.records)
+            if record is None:
+                found.pop(key, None)
+            else:
+                found[key] = record
+        shown = [found[key] for key in (sorted(found) if then else found)][:limit]
+        return shown, count - len(shown)
+
+    def _changed_since(self, rv: int) -> dict[Key, Record | None] | None:
+        """What has changed since a version, as it was then; None if that cannot be told any more."""
         if not self.history.reaches(rv):
             return None
         then: dict[Key, Record | None] = {}
@@ -120,10 +160,7 @@ class Bucket:
             if event.type != ADDED and (event.prev is None or not event.prev.data):
                 return None  # read back from disk, where the previous version is not kept
             then[event.record.key] = event.prev
-        if not then:
-            return self.in_namespace(namespace)
-        records = self._with(then, namespace)
-        return [records[key] for key in sorted(records)]
+        return then
 
     def restore(self, row: Row) -> list[int]:
         """Take in a change that is older than the history; the versions it makes useless."""
