@@ -27,7 +27,9 @@ async def page(source: DumpSource) -> AsyncIterator[tuple[int, httpx.AsyncClient
     async with serving(PageSettings(token=TOKEN), source, PAGE_DOCUMENTS, lambda _: None) as port:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         base = f"http://127.0.0.1:{port}"
-        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=60) as client:
+        # A connection that is kept may be ended as idle at the very moment it is used again.
+        once = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=60, limits=once) as client:
             yield port, client
 
 

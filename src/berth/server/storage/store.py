@@ -105,8 +105,7 @@ class Bucket:
         return [record for record in map(self.records.get, keys) if record is not None]
 
     def keys_in(self, namespace: str) -> list[Key]:
-        low, high = self._range(namespace)
-        return self.keys[low:high]
+        return self.keys[slice(*self._range(namespace))]
 
     def _range(self, namespace: str) -> tuple[int, int]:
         """Where the keys of a namespace stand."""
@@ -126,10 +125,7 @@ class Bucket:
     def page_at(
         self, rv: int, namespace: str, after: Key | None, limit: int
     ) -> tuple[list[Record], int] | None:
-        """Up to `limit` objects behind a key as they were at a version, and how many more there were.
-
-        Goes through as many as it gives, however many there are. None if that cannot be told any more.
-        """
+        """Up to `limit` objects behind a key as they were at a version, and how many more; None as `at`."""
         then = self._changed_since(rv)
         if then is None:
             return None
@@ -144,9 +140,8 @@ class Bucket:
             if (namespace and key[0] != namespace) or (after is not None and key <= after):
                 continue
             count += (record is not None) - (key in self.records)
-            if record is None:
-                found.pop(key, None)
-            else:
+            found.pop(key, None)
+            if record is not None:
                 found[key] = record
         shown = [found[key] for key in (sorted(found) if then else found)][:limit]
         return shown, count - len(shown)
