@@ -61,6 +61,19 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0
 
 
+def test_numpy_starts_no_threads() -> None:
+    """Threads for linear algebra would look for work that never comes, beside the API server."""
+    program = (
+        "import contextlib, os, sys; from berth.cli.main import main; sys.argv = ['berth', 'audit', '-h']\n"
+        "with contextlib.suppress(SystemExit): main()\n"
+        "import numpy; sys.exit(len(os.listdir('/proc/self/task')) - 1)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60)  # noqa: S603
+    assert done.returncode == 0
+
+
 def test_version() -> None:
     """The version is that of the package."""
     assert f"berth {__version__}\n" == berth("--version").out

@@ -75,6 +75,8 @@ def cli(*, verbose: bool) -> None:
 
 def main() -> None:
     """Run the command line; every way out has its exit code."""
+    # NumPy's linear algebra is not used, but loading it would start a thread a core, each looking for work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_streams()
     guard_output()
     code = run(sys.argv[1:])
