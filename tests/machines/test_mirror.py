@@ -1,5 +1,7 @@
 """The engine's cluster in step with what is watched."""
 
+import pytest
+
 from berth.engine.placement.plan import plan_for
 from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
@@ -18,23 +20,28 @@ def mirror_of_two_zones() -> Mirror:
     return mirror
 
 
-def bound(name: str, node: str) -> Pod:
+WEB = {"app": "web"}
+
+
+def bound(name: str, node: str, labels: dict[str, str]) -> Pod:
     """A pod as API servers show it once it is bound: with the zone of its node among its labels."""
-    return created(make_pod(name).labels({"app": "web", ZONE: NODES[node]}).on(node).build())
+    return created(make_pod(name).labels({**labels, ZONE: NODES[node]}).on(node).build())
 
 
-def assumed_and_seen(mirror: Mirror, name: str, node: str) -> None:
-    waiting = created(make_pod(name).labels(app="web").build())
+def assumed_and_seen(mirror: Mirror, name: str, node: str, labels: dict[str, str] = WEB) -> None:
+    waiting = make_pod(name).labels(labels).build() if labels else make_pod(name).build()
+    waiting = created(waiting)
     mirror.assume(waiting, mirror.cluster.class_of(waiting), node)
     mirror.changes()
-    mirror.put(("default", name), bound(name, node))
+    mirror.put(("default", name), bound(name, node, labels))
 
 
-def test_a_pod_that_is_seen_where_it_was_assumed_changes_nothing() -> None:
+@pytest.mark.parametrize("labels", [WEB, {}], ids=["labels", "no-labels"])
+def test_a_pod_that_is_seen_where_it_was_assumed_changes_nothing(labels: dict[str, str]) -> None:
     """Nobody who waits is woken by the labels that binding gave it, and its class stays the same."""
     mirror = mirror_of_two_zones()
-    assumed_and_seen(mirror, "p", "a")
-    assumed_and_seen(mirror, "q", "b")
+    assumed_and_seen(mirror, "p", "a", labels)
+    assumed_and_seen(mirror, "q", "b", labels)
 
     assert not mirror.changed
     assert len(mirror.cluster.classes.by_key) == 1

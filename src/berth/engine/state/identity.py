@@ -70,7 +70,7 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
             profile,
             node_name,
             meta.namespace,
-            meta.labels,
+            meta.labels or None,
             annotation,
             spreading_owner(meta),
             spec.containers,
