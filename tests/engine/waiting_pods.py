@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from berth.engine.placement.fit_error import fit_error
+from berth.engine.placement.evaluation import fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.queueing_hints import can_help
 from berth.engine.state.cluster import Cluster as EngineCluster

@@ -5,8 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from berth.engine.placement.evaluation import Evaluation, evaluate
-from berth.engine.placement.fit_error import fit_error
+from berth.engine.placement.evaluation import Evaluation, evaluate, fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from berth.engine.execution.affected_pods import affected_pods
 from berth.engine.execution.violations import (
+    affected_pods,
     all_violations,
     is_in_the_way,
     node_violations,

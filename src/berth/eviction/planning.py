@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from berth.engine.execution.eviction_ceiling import Halt, HaltPolicy, is_in, is_replaced
-from berth.engine.execution.eviction_set import PodToEvict, eviction_set
-from berth.engine.execution.replacements import replacement_nodes
+from berth.engine.execution.eviction_set import PodToEvict, eviction_set, replacement_nodes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.tables import NOWHERE
 from berth.eviction.records import NODE_KIND, POD_KIND, PlannedEviction

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from berth.engine.placement.fit_error import NO_NODES, fit_error
+from berth.engine.placement.evaluation import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.together import NoNode, place_together
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.dynamic_resources import reserves_claims
 from berth.engine.rules.volume_binding import binds_volumes
-from berth.engine.state.arrays import Int32Array
+from berth.engine.state.columns import Int32Array
 from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from berth.engine.execution.affected_pods import affected_pods
-from berth.engine.execution.violations import all_violations
+from berth.engine.execution.violations import affected_pods, all_violations
 from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.cluster_events import (

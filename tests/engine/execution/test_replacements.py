@@ -2,8 +2,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from berth.engine.execution.eviction_set import PodToEvict, eviction_set
-from berth.engine.execution.replacements import replacement_nodes
+from berth.engine.execution.eviction_set import PodToEvict, eviction_set, replacement_nodes
 from berth.engine.execution.violations import all_violations
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.defaults import created

@@ -7,8 +7,7 @@ from berth.engine.execution.violations import (
     violations_among,
     violations_of,
 )
-from berth.engine.rules.reasons import MOST_PEERS
-from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, NODE
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, MOST_PEERS, NODE
 from berth.kube.defaults import default_node
 from berth.kube.objects import Node, Pod
 from tests.reference import Args, execution

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from berth.engine.rules.near_misses import nearest
+from berth.engine.rules.relaxing import nearest
 from berth.kube.objects import (
     Affinity,
     KubeObject,

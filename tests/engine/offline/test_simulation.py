@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.offline.topology import domains, spreads
-from berth.engine.placement.fit_error import NO_NODES, fit_error
+from berth.engine.placement.evaluation import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan
 from berth.engine.state.options import Options
 from berth.kube.objects import (

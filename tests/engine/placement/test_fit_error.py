@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.engine.placement.fit_error import fit_error
+from berth.engine.placement.evaluation import fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES, in_order
 from berth.engine.state.cluster import Cluster

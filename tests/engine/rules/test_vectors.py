@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from berth.engine.rules.vectors import OccupiedDomains
-from berth.engine.state.arrays import BLOCKED
+from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.counts import Counter
+from berth.engine.state.columns import BLOCKED
 from berth.kube.defaults import default_node
 from tests.support.builders import HOSTNAME, ZONE, make_node
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from berth.engine.placement.plan import plan_for, plans_kept
-from berth.engine.state import class_table
+from berth.engine.state import classes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
@@ -152,7 +152,7 @@ def test_a_service_that_selects_by_an_identity_counts_for_default_spreading() ->
 
 def test_a_forgotten_class_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever still holds a class that was swept away can use it as before."""
-    monkeypatch.setattr(class_table, "_SWEEP_FLOOR", 4)
+    monkeypatch.setattr(classes, "_SWEEP_FLOOR", 4)
     cluster = cluster_of(host("a"), host("b"))
     cluster.classes._sweep_at = 4
     waiting = cluster.class_of(created(alone("waiting").build()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from berth.engine.state.counts import Counter
+from berth.engine.state.classes import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW

@@ -11,7 +11,7 @@ from berth.engine.offline.explaining.node_groups import NodeGroup
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation
-from berth.engine.rules.reasons import WorkloadOf, merged, words_of
+from berth.engine.rules.verdicts import WorkloadOf, merged, words_of
 from berth.kube.well_known import SUCCEEDED
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.engine.execution.violations import is_in_the_way, violations_among
-from berth.engine.rules.inter_pod_affinity.admission import ALONE, KEPT_AWAY, UNWANTED_PEERS
-from berth.engine.rules.node_affinity import admission as node_affinity
-from berth.engine.rules.node_ports import admission as node_ports
-from berth.engine.rules.node_resources_fit.admission import shortages
-from berth.engine.rules.taint_toleration import admission as taint_toleration
+from berth.engine.rules.inter_pod_affinity.rule import ALONE, UNWANTED, UNWANTED_PEERS
+from berth.engine.rules.node_affinity import rule as node_affinity
+from berth.engine.rules.node_ports import rule as node_ports
+from berth.engine.rules.node_resources_fit.shortages import shortages
+from berth.engine.rules.taint_toleration import rule as taint_toleration
 from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
@@ -90,7 +90,7 @@ def rejection(
     if any(violation.kind == ANTI_AFFINITY and violation.pod == name for violation in near):
         return failed(UNWANTED_PEERS)
     if any(is_in_the_way(here, violation, name) for violation in near):
-        return failed(KEPT_AWAY)
+        return failed(UNWANTED)
     if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
         there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
         if any(violation.kind == AFFINITY for violation in _on_the_node(there)):

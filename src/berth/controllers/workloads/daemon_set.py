@@ -21,7 +21,7 @@ from berth.controllers.actions import is_news, status_patch
 from berth.controllers.workloads.controller import FAILURES, Restraint, WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
-from berth.engine.rules.node_affinity.admission import matches_during_execution, matches_when_placed
+from berth.engine.rules.node_affinity.rule import matches_during_execution, matches_when_placed
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS

@@ -16,11 +16,11 @@ from enum import Enum
 
 import numpy as np
 
+from berth.engine.execution.eviction_set import restored
 from berth.engine.execution.removal_order import busyness, counted_by, counts_apart, is_apart
-from berth.engine.execution.replacements import restored
 from berth.engine.placement.plan import SchedulingError, plan_for
-from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.engine.state.tables import NOWHERE
 

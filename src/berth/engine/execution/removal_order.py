@@ -14,8 +14,8 @@ import numpy as np
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import ConstraintCounts
-from berth.engine.state.arrays import FloatArray, Int64Array
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import FloatArray, Int64Array
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.kube.amounts.resource_names import CPU, MEMORY
 from berth.kube.selectors import Selector, parse_label_selector

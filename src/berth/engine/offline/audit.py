@@ -21,7 +21,7 @@ from berth.engine.execution.eviction_ceiling import (
     released_domains,
     stopping,
 )
-from berth.engine.execution.eviction_set import PodToEvict, eviction_set
+from berth.engine.execution.eviction_set import PodToEvict, eviction_set, replacement_nodes
 from berth.engine.execution.rebalancing import (
     NOT_READY,
     OPT_OUT,
@@ -36,7 +36,6 @@ from berth.engine.execution.rebalancing import (
     rebalance_of,
 )
 from berth.engine.execution.removal_order import counted_selectors, has_order
-from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot

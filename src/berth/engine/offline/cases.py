@@ -16,8 +16,8 @@ from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
 from berth.engine.rules.verdicts import StepStatus
-from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster, pod_name
+from berth.engine.state.columns import IndexArray
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.manifests.unreadable import unreadable_field

@@ -16,8 +16,8 @@ from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.placement.plan import Plan, plan_for
 from berth.engine.rules.verdicts import ANTI_AFFINITY
-from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import BoolArray, IndexArray
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 
 SPREAD = "spread"

@@ -19,8 +19,7 @@ from berth.engine.offline.rollouts import rollout_clue
 from berth.engine.offline.scheduling.making_room import PreemptionRoom
 from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.placement.evaluation import Evaluation, evaluate
-from berth.engine.placement.fit_error import fit_error
+from berth.engine.placement.evaluation import Evaluation, evaluate, fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.rules import TOPOLOGY_RULES

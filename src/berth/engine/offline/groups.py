@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.engine.offline.placements import PodPlacement, count_on, take_off
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.placement.fit_error import NO_NODES, fit_error
+from berth.engine.placement.evaluation import NO_NODES, fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.placement.together import NoNode, place_together
 from berth.engine.rules.relaxing import Change

@@ -17,8 +17,8 @@ import numpy as np
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
 from berth.engine.rules.relaxing import Change, Peers, Question, Variant, label_changes
-from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Node
 

@@ -24,13 +24,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from berth.engine.placement.budgets import Budget
-from berth.engine.placement.fit_error import sentence
-from berth.engine.placement.plan import NodeAnswers, Plan, plan_for
-from berth.engine.placement.usage import Reader
+from berth.engine.placement.evaluation import sentence
+from berth.engine.placement.plan import NodeAnswers, Plan, Reader, plan_for
 from berth.engine.rules.base import NodeRule, Rule
 from berth.engine.rules.verdicts import SKIP, SUCCESS, SharedVerdict
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
 from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import UNSCHEDULABLE

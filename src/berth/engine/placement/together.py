@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from berth.engine.placement.fit_error import NO_NODES
+from berth.engine.placement.evaluation import NO_NODES
 from berth.engine.placement.plan import plan_for
-from berth.engine.state.arrays import BLOCKED
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import BLOCKED
 from berth.engine.state.pod_class import PodClass
 
 # So many places for the first pod of a group are tried before it is said not to fit.

@@ -18,18 +18,18 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from berth.engine.rules.reasons import Reason
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ConstraintCounts,
+    Reason,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
     StepStatus,
 )
-from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
+from berth.engine.state.columns import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.kube.versions import KubernetesVersion

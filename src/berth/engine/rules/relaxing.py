@@ -8,17 +8,16 @@ are; whoever asks tries them.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from berth.engine.rules.near_misses import nearest
-from berth.engine.rules.reasons import Cause, WorkloadOf, words_of
-from berth.engine.rules.verdicts import RuleVerdict
-from berth.engine.state.arrays import IndexArray
+from berth.engine.rules.verdicts import Cause, RuleVerdict, WorkloadOf, words_of
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affinity
 from berth.kube.gates import FeatureGates
@@ -145,15 +144,42 @@ def on_pod(change: Callable[[PodSpec], PodSpec]) -> Apply:
     return apply
 
 
-def on_nodes(question: Question, names: Iterable[str], change: Callable[[Node], Node]) -> Apply:
-    names = list(names)
+def on_nodes(  # noqa: PLR0913 - what it says of itself has five parts
+    question: Question,
+    names: list[str],
+    change: Callable[[Node], Node],
+    kind: str,
+    path: str,
+    phrase: tuple[str, str],
+    *,
+    value: str | None = None,
+    group: str | None = None,
+) -> Change:
+    """A change of nodes; `phrase` is what stands before and after their names.
+
+    Its smallest form is of those only that then take the pod, and says so if one is enough.
+    """
+
+    def made(names: list[str]) -> Change:
+        return on_nodes(question, names, change, kind, path, phrase, value=value, group=group)
 
     def apply(variant: Variant) -> Variant:
         current = {name: variant.nodes.get(name) or question.nodes[name] for name in names}
         changed = {name: change(node) for name, node in current.items()}
         return Variant(variant.pod, {**variant.nodes, **changed}, variant.peers)
 
-    return apply
+    def refine(others: Variant) -> Change:
+        table = question.cluster.nodes.names
+        fitting = {table[slot] for slot in question.fitting(apply(others)).tolist()}
+        helpful = [name for name in names if name in fitting] or names
+        found = made(helpful)
+        if len(helpful) == 1 or others.nodes or not len(question.fitting(made(helpful[:1]).apply(others))):
+            return found
+        return dataclasses.replace(found, phrase=_one_of(helpful).join(phrase), any_node=True)
+
+    shown = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
+    told = listed(names).join(phrase)
+    return Change(kind, path, told, apply, object=shown, value=value, refine=refine, group=group)
 
 
 def listed(names: list[str]) -> str:
@@ -209,57 +235,26 @@ def why_refused(question: Question, slots: Sequence[int], causes: Sequence[Cause
     return "; ".join([*told, f"other reasons ({left} nodes)"] if left else told)
 
 
-def nodes_object(names: list[str]) -> str:
-    return f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
-
-
-def only_helpful(
-    question: Question, names: list[str], apply: Apply, make: Callable[[Question, list[str]], Change]
-) -> Callable[[Variant], Change]:
-    """Narrow a change of many nodes to those that then take the pod, and say so if one is enough."""
-
-    def refine(others: Variant) -> Change:
-        table = question.cluster.nodes.names
-        fitting = {table[slot] for slot in question.fitting(apply(others)).tolist()}
-        helpful = [name for name in names if name in fitting] or names
-        change = make(question, helpful)
-        if len(helpful) == 1 or others.nodes:
-            return change
-        if not len(question.fitting(make(question, helpful[:1]).apply(others))):
-            return change
-        phrase = change.phrase.replace(listed(helpful), _one_of(helpful))
-        return dataclasses.replace(change, phrase=phrase, any_node=True)
-
-    return refine
-
-
 def label_changes(question: Question, wanted: Iterable[tuple[str, str]]) -> Iterator[Change]:
     """Labels for the nodes that have none with their key."""
     for key, value in wanted:
         lacking = [name for name, node in question.nodes.items() if key not in (node.metadata.labels or {})]
+
+        def apply(node: Node, key: str = key, value: str = value) -> Node:
+            labels = {**(node.metadata.labels or {}), key: value}
+            return replace(node, metadata=replace(node.metadata, labels=labels))
+
         if lacking:
-            yield _labelled(question, question.closest(lacking), key, value)
-
-
-def _labelled(question: Question, names: list[str], key: str, value: str) -> Change:
-    def apply(node: Node) -> Node:
-        labels = {**(node.metadata.labels or {}), key: value}
-        return replace(node, metadata=replace(node.metadata, labels=labels))
-
-    def make(question: Question, names: list[str]) -> Change:
-        return _labelled(question, names, key, value)
-
-    change = on_nodes(question, names, apply)
-    return Change(
-        "node-label",
-        f"metadata.labels[{key}]",
-        f"with the label {key}={value} on {listed(names)}, if true there",
-        change,
-        object=nodes_object(names),
-        value=f"{key}={value}",
-        refine=only_helpful(question, names, change, make),
-        group=f"node-label {key}",
-    )
+            yield on_nodes(
+                question,
+                question.closest(lacking),
+                apply,
+                "node-label",
+                f"metadata.labels[{key}]",
+                (f"with the label {key}={value} on ", ", if true there"),
+                value=f"{key}={value}",
+                group=f"node-label {key}",
+            )
 
 
 def with_effective_affinity(pod: Pod, gates: FeatureGates) -> Pod:
@@ -271,3 +266,62 @@ def with_effective_affinity(pod: Pod, gates: FeatureGates) -> Pod:
     metadata = replace(pod.metadata, annotations=others or None)
     spec = replace(pod.spec, affinity=effective_affinity(pod, gates))
     return replace(pod, metadata=metadata, spec=spec)
+
+
+# --- words that are nearly what was written: ``zone1`` for ``zone-1`` ------------------------------
+# Of a label's key it is the name that is compared, not the prefix.  Words with other numbers, or that
+# differ in their last letter only, are members of a series: ``node-1`` was not meant to be ``node-2``,
+# nor ``zone-a`` to be ``zone-b``.
+
+# One slip for so many letters.
+_LETTERS_A_SLIP = 4
+_SHORTEST = 2
+_NUMBERS, _OTHERS = re.compile(r"\d+"), re.compile(r"[\W_]+")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, None if there is none like it, or it is there itself."""
+    words = set(known)
+    if word in words:
+        return None
+    near = {other: slips for other in words if (slips := _slips(word, other)) is not None}
+    return min(near, key=lambda other: (near[other], _distance(word, other), other), default=None)
+
+
+def _slips(one: str, other: str) -> int | None:
+    """How many letters of the names differ, None if they are too many to be slips."""
+    name, other_name = one.rpartition("/")[2], other.rpartition("/")[2]
+    if _numbers(name) != _numbers(other_name):
+        return None
+    a, b = _letters(name), _letters(other_name)
+    if a == b:
+        return 0 if a else None
+    most = max(len(a), len(b)) // _LETTERS_A_SLIP
+    if len(a) != len(b) and min(len(a), len(b)) >= _SHORTEST:
+        most = max(most, 1)  # db and dbs: a letter more or less is a slip in short words, too
+    if abs(len(a) - len(b)) > most or a[:-1] == b[:-1]:
+        return None
+    slips = _distance(a, b)
+    return slips if slips <= most else None
+
+
+def _distance(one: str, other: str) -> int:
+    """The fewest letters to add, drop, replace, or swap with the next, that make one word the other."""
+    before, last = list[int](), list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            found = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and (a, one[i - 2]) == (other[j - 2], b):
+                found = min(found, before[j - 2] + 1)
+            row.append(found)
+        before, last = last, row
+    return last[-1]
+
+
+def _numbers(word: str) -> list[int]:
+    return [int(number) for number in _NUMBERS.findall(word)]
+
+
+def _letters(word: str) -> str:
+    return _OTHERS.sub("", _NUMBERS.sub(lambda found: str(int(found[0])), word.lower()))

@@ -8,9 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.engine.state.arrays import BLOCKED, BoolArray, IndexArray, Int32Array
-from berth.engine.state.columns import LabelColumn
-from berth.engine.state.counts import Counter
+from berth.engine.state.classes import Counter
+from berth.engine.state.columns import BLOCKED, BoolArray, IndexArray, Int32Array, LabelColumn
 from berth.engine.state.tables import NodeTable
 
 # Of up to so many, comparing the bytes is faster than comparing arrays.

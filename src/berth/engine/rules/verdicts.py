@@ -1,16 +1,202 @@
-"""What a rule says: of a node or of many, of running pods, or of a pod as a whole."""
+"""What a rule says: of a node or of many, of running pods, or of a pod as a whole; and why, as data.
+
+A rule declares its reasons (`Rule.reasons`), each with a stable code, with kube-scheduler's sentence, to
+which nothing is added, and with ours, which has holes.  A `Cause` is a reason that was met, and fills them.
+What many nodes are refused for is one sentence, too: figures become ranges, names lists, and peers the
+workloads they belong to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from berth.engine.rules.reasons import Cause
-from berth.engine.state.arrays import IndexArray
+from berth.engine.state.cluster_events import ClusterEvent
+from berth.engine.state.columns import IndexArray
+from berth.kube.amounts.quantity import QuantityError, parse
+from berth.kube.selectors import MATCHES_NOTHING
 
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
 NODE, AFFINITY, ANTI_AFFINITY = "node", "affinity", "anti-affinity"
+
+MOST_PEERS = 10
+_PEERS_SHOWN = 3
+_VALUES_SHOWN = 3
+_OTHERS = "…"
+
+# The workload that a pod, ``namespace/name``, belongs to, as sentences call it; None if to none.
+WorkloadOf = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Something that a rule may refuse a node for.
+
+    Attributes:
+        code: A name that programs may rely on.
+        sentence: kube-scheduler's; empty if it is another each time.
+        form: What exactly stands in the way, in our words, with holes for values and `{peers}`.  Empty if
+            there is nothing to add to kube-scheduler's.
+        plural: The same of peers on several nodes, if that is said otherwise.
+        varies: The values that may differ between nodes that are refused for the same reason.
+        waits_for: What a pod waits for that is refused for it, with the same holes.
+        events: What has to happen for that.
+    """
+
+    code: str
+    sentence: str
+    form: str = ""
+    plural: str = ""
+    varies: tuple[str, ...] = ()
+    waits_for: str = ""
+    events: tuple[type[ClusterEvent], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A reason that was met: what stands in the way on one node, or of one running pod.
+
+    Attributes:
+        values: What fills the holes of the form.
+        path: Where the rule stands in the pod, None if it does not.
+        execution: The rule must hold while the pod runs, not only when it is placed.
+        of_peer: It is the rule of the peers, which do not want this pod near; `path` is there.
+        topology: Key and value of the domain, for rules about pods; no value if the node has no such label.
+        peers: The pods it is about, sorted; only the first, if they are many.
+        elsewhere: The pod is for another node by its name, and this one never will be that.
+        said: kube-scheduler's sentence, for a reason that has none of its own.
+        worded: Our words, where those of the reason do not do.
+    """
+
+    reason: Reason
+    values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    path: str | None = None
+    execution: bool = field(default=False, kw_only=True)
+    of_peer: bool = field(default=False, kw_only=True)
+    topology: tuple[str, str] | None = field(default=None, kw_only=True)
+    peers: tuple[str, ...] = field(default=(), kw_only=True)
+    elsewhere: bool = field(default=False, kw_only=True)
+    said: str = field(default="", kw_only=True)
+    worded: str = field(default="", kw_only=True)
+
+    @property
+    def code(self) -> str:
+        return self.reason.code
+
+    @property
+    def sentence(self) -> str:
+        """kube-scheduler's."""
+        return self.said or self.reason.sentence
+
+    @property
+    def form(self) -> str:
+        return self.worded or self.reason.form
+
+    def __str__(self) -> str:
+        return self.words()
+
+    def words(self, workload_of: WorkloadOf | None = None) -> str:
+        """What stands in the way; kube-scheduler's sentence if there is nothing to add to it."""
+        if not self.form:
+            return self.sentence
+        return self.form.format_map({**self.values, "peers": _named(self.peers, workload_of)})
+
+    @property
+    def likeness(self) -> Hashable:
+        """Equal for causes that are the same on several nodes, but for what varies."""
+        reason = self.reason
+        told = tuple((name, value) for name, value in self.values.items() if name not in reason.varies)
+        return reason.code, self.said, self.path, self.worded, told
+
+
+def words_of(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
+    """One sentence for causes with one reason, each of another node."""
+    if len(causes) == 1:
+        return causes[0].words(workload_of)
+    forms = Counter(cause.form for cause in causes)
+    form, _ = forms.most_common(1)[0]
+    alike = [cause for cause in causes if cause.form == form]
+    if not form:
+        return _listed(list(dict.fromkeys(cause.sentence for cause in causes)), "and")
+    if form == alike[0].reason.form and not _one_pod(alike, workload_of):
+        form = alike[0].reason.plural or form
+    values = {name: merged(cause.values[name] for cause in alike) for name in alike[0].values}
+    if len({cause.topology for cause in alike}) > _VALUES_SHOWN:
+        values["domain"] = _OTHERS
+    return form.format_map({**values, "peers": _grouped(alike, workload_of)})
+
+
+def waiting_words(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
+    """What a pod waits for that is refused for these causes, all with one reason; empty if nobody can say."""
+    first = causes[0]
+    values = {name: merged(cause.values.get(name, "") for cause in causes) for name in first.values}
+    if values.get("wanted") == MATCHES_NOTHING:
+        return ""  # no node that comes can be the one
+    return first.reason.waits_for.format_map({**values, "peers": _grouped(causes, workload_of)})
+
+
+def merged(values: Iterable[str]) -> str:
+    """One value for many: a range of figures, or what they have in common."""
+    words = sorted(set(values))
+    if len(words) == 1:
+        return words[0]
+    try:
+        ranked = sorted(words, key=parse)
+    except QuantityError:
+        pass
+    else:
+        return f"{ranked[0]} to {ranked[-1]}"
+    keys = {word.rpartition("=")[0] for word in words}
+    key = f"{keys.pop()}=" if len(keys) == 1 and "" not in keys else ""
+    if len(words) <= _VALUES_SHOWN:
+        return key + _listed([word.removeprefix(key) for word in words], "or")
+    return f"{key}{_OTHERS}" if key else _listed(words, "or")
+
+
+def _listed(words: Sequence[str], conjunction: str, *, every: bool = True) -> str:
+    """``a, b and c``; of many, the first and how many more there are, if these are all."""
+    if len(words) > _VALUES_SHOWN:
+        left = f"{len(words) - _VALUES_SHOWN + 1} more" if every else "others"
+        return f"{', '.join(words[: _VALUES_SHOWN - 1])} {conjunction} {left}"
+    return f" {conjunction} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _named(peers: Sequence[str], workload_of: WorkloadOf | None) -> str:
+    """The first of these pods, and whose they are, if they are all of one workload."""
+    if not peers:
+        return ""
+    shown = ", ".join(peers[:_PEERS_SHOWN])
+    more = " and others" if len(peers) > _PEERS_SHOWN else ""
+    owners = {workload_of(peer) for peer in peers} if workload_of else {None}
+    owner = owners.pop() if len(owners) == 1 else None
+    return f"pod {shown}{more}{f' of {owner}' if owner else ''}"
+
+
+def _one_pod(causes: Sequence[Cause], workload_of: WorkloadOf) -> bool:
+    """Whether a single pod of no workload is in the way on all these nodes, as one may be in a zone."""
+    peers = {peer for cause in causes for peer in cause.peers}
+    return len(peers) == 1 and not workload_of(next(iter(peers)))
+
+
+def _grouped(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
+    """The workloads, and pods without one, that are in the way on several nodes; the commonest first."""
+    owners: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    # A cause with as many peers as one may have stands for nobody knows how many.
+    every = all(len(cause.peers) < MOST_PEERS for cause in causes)
+    for peer in (peer for cause in causes for peer in cause.peers):
+        owner = workload_of(peer)
+        (owners if owner else alone)[owner or peer] += 1
+    names = [name for name, _ in owners.most_common()]
+    named = [f"pods of {_listed(names, 'and', every=every)}"] if owners else []
+    if alone:
+        named.append(f"pod{'s' if len(alone) > 1 else ''} {_listed(sorted(alone), 'and', every=every)}")
+    return " and ".join(named)
+
+
+# --- verdicts and violations ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
-from berth.engine.state.class_table import ClassTable
-from berth.engine.state.columns import LabelColumn
-from berth.engine.state.counts import Counter
+from berth.engine.state.classes import ChangeLog, ClassTable, Counter, PlanCache
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, LabelColumn
 from berth.engine.state.identity import class_key, identity_of, with_labels, without
-from berth.engine.state.matching import MatchIndex
+from berth.engine.state.matching import MatchIndex, Owners, keys_selected_by
 from berth.engine.state.options import Options
-from berth.engine.state.owners import Owners, keys_selected_by
-from berth.engine.state.plans import ChangeLog, PlanCache
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.resource_claims import ResourceClaimIndex
 from berth.engine.state.tables import NOWHERE, NodeTable, PodTable
@@ -66,7 +62,7 @@ class Cluster:
         self.plans = PlanCache()
         self.volumes = VolumeIndex(self.nodes, self.plans)
         self.resource_claims = ResourceClaimIndex(self.plans)
-        self.classes = ClassTable(self.index, self.volumes, self.resource_claims)
+        self.classes = ClassTable(self.index, (self.volumes, self.resource_claims))
         self._class_by_number = self.classes.by_number
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()

@@ -1,4 +1,4 @@
-"""Node labels as integer columns.
+"""Array types shared by the engine, and node labels as integer columns.
 
 A label key in use has one column: node slot -> id of its value, 0 where the node lacks the
 label.  The same column answers node selectors (a table over values, gathered over nodes) and
@@ -9,14 +9,35 @@ labels kept per node, so labels nobody asks about cost nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, grown
 from berth.kube.selectors import Requirement
 
+BoolArray = NDArray[np.bool_]
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
+IntArray = NDArray[np.integer[Any]]
+IndexArray = NDArray[np.intp]
+FloatArray = NDArray[np.float64]
+
+# Node slots a rule is asked about: all of them (a slice, so columns are viewed, not copied) or a few.
+Slots = slice | IndexArray
+
+# Set for a node that a rule rejects, and subtracted from its score: larger than any score can be, and a
+# single bit, so that several rules may set it.
+BLOCKED = 1 << 30
+
 T = TypeVar("T", bound=Hashable)
+
+
+def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy of `array` whose last axis has `size` entries, new ones zero."""
+    bigger = np.zeros((*array.shape[:-1], size), dtype=array.dtype)
+    bigger[..., : array.shape[-1]] = array
+    return bigger
 
 
 class Grows(Protocol):

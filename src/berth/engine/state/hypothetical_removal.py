@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.counts import Counter
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import HostPort
 from berth.engine.state.volumes.objects import ClaimKey

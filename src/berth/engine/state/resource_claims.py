@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.engine.state.plans import PlanCache
+from berth.engine.state.classes import PlanCache
 from berth.engine.state.pod_class import DeviceClaimUse, PodClass
 from berth.kube import objects
 from berth.kube.objects import Key

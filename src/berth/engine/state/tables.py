@@ -8,8 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.state.arrays import BoolArray, Int32Array, Int64Array, grown
-from berth.engine.state.columns import InternedColumn, LabelColumn, column_from
+from berth.engine.state.columns import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    InternedColumn,
+    LabelColumn,
+    column_from,
+    grown,
+)
 from berth.engine.state.requests import Requests, units_of
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from berth.kube.objects import Node, Taint

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from berth.engine.state.arrays import Int64Array
+from berth.engine.state.columns import Int64Array
 from berth.fleet.offline.relaxations import FleetRelaxation, relaxations
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
 from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision

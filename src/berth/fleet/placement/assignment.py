@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.placement.division import divide
 from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas, name_ranks
 from berth.fleet.state.cluster_affinity import matching

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, Int64Array
+from berth.engine.state.columns import BoolArray, Int64Array
 from berth.fleet.placement.assignment import assign
 from berth.fleet.rules import PEER_RULES, RULES
 from berth.fleet.rules.base import ClusterVerdict, PlacementQuery

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.state.arrays import FloatArray, IndexArray, Int64Array
+from berth.engine.state.columns import FloatArray, IndexArray, Int64Array
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 

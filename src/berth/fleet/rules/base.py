@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from berth.engine.state.arrays import BoolArray, Int64Array
+from berth.engine.state.columns import BoolArray, Int64Array
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.fleet.state.options import FleetOptions

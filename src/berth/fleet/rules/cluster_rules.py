@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from berth.engine.rules.taint_toleration.taints import describe, first_untolerated
-from berth.engine.state.arrays import Int64Array
+from berth.engine.state.columns import Int64Array
 from berth.fleet.rules.base import MAX_SCORE, ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.strategy import is_workload

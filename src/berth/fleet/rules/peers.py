@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from berth.engine.state.arrays import Int64Array
+from berth.engine.state.columns import Int64Array
 from berth.engine.state.pod_class import Term
 from berth.fleet.rules.base import MAX_SCORE, ClusterVerdict, PlacementQuery
 from berth.fleet.state.index import HOME, PRESENT, IndexedWorkload, WorkloadCounts

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, Int64Array
+from berth.engine.state.columns import BoolArray, Int64Array
 from berth.engine.state.pod_class import Term
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.rules.peers import first_elsewhere, incomparable, others, preference

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from berth.engine.state.arrays import Int64Array
+from berth.engine.state.columns import Int64Array
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.rules.peers import PeerFinder, incomparable, others, preference
 from berth.fleet.state.index import PRESENT, WorkloadCounts

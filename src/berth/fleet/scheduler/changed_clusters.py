@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from berth.engine.state.arrays import BoolArray
+from berth.engine.state.columns import BoolArray
 from berth.fleet.scheduler.reasons import is_always_scheduled, is_ours
 from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.state import UnschedulableBindings

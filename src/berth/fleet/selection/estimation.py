@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, Int64Array, grown
+from berth.engine.state.columns import BoolArray, Int64Array, grown
 from berth.fleet.state.clusters import Clusters
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page

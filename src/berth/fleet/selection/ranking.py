@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.estimation import estimate
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.clusters import Clusters

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, ranked
 from berth.fleet.selection.spread_by_group import ReplicaDemand, select_by_group
 from berth.fleet.selection.spread_cover import select_by_cover

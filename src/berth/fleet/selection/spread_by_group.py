@@ -11,7 +11,7 @@ from math import ceil
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, in_order
 from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection
 from berth.fleet.selection.spread_by_group import TOO_FEW_CLUSTERS, GroupMembers, ReplicaDemand, too_few
 from berth.fleet.selection.spread_limits import SpreadLimit

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, grown
+from berth.engine.state.columns import BoolArray, grown
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.terms import ZONE
 from berth.kube.karmada import Cluster, ClusterAffinity, FieldSelector

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, grown
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, grown
 from berth.kube.karmada import Cluster
 
 _FIRST_SIZE = 16

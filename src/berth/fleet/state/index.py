@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray
+from berth.engine.state.columns import BoolArray
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.pod_class import LabelSet, Term
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, WorkloadRule, WorkloadRules

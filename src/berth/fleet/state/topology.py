@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, grown
+from berth.engine.state.columns import BoolArray, grown
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.terms import CLUSTER
 from berth.kube.karmada import Cluster

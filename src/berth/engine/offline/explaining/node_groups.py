@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from berth.engine.rules.reasons import Cause
-from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
+from berth.engine.rules.verdicts import UNRESOLVABLE, Cause, RuleVerdict
 from berth.kube.objects import Node
 from berth.kube.well_known import HOSTNAME
 

@@ -8,8 +8,7 @@ from typing import Any
 from berth.engine.offline.explaining.node_groups import NodeGroup
 from berth.engine.offline.explaining.refusals import Refusal
 from berth.engine.offline.snapshot import Entry
-from berth.engine.rules.reasons import MOST_PEERS, Cause, merged, words_of
-from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
+from berth.engine.rules.verdicts import MOST_PEERS, Cause, RuleVerdict, RuleViolation, merged, words_of
 
 
 class Workloads:

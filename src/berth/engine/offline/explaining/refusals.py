@@ -12,8 +12,7 @@ from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.reasons import Cause, Reason
-from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.rules.verdicts import Cause, Reason, RuleVerdict
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated, PodDeleted
 from berth.engine.state.pod_class import PodClass
 

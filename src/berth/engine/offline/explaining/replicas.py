@@ -13,7 +13,7 @@ from berth.engine.offline.scheduling.making_room import unbound
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
-from berth.engine.placement.fit_error import fit_error
+from berth.engine.placement.evaluation import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.kube.objects import ObjectMeta, Pod, Workload
 from berth.kube.ownership import controller_of

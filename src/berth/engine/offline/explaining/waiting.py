@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from berth.engine.offline.explaining.node_groups import NodeGroup
 from berth.engine.offline.scheduling.simulated import Simulation
 from berth.engine.offline.snapshot import Entry
-from berth.engine.rules.reasons import WorkloadOf, waiting_words
+from berth.engine.rules.verdicts import WorkloadOf, waiting_words
 
 # Groups of nodes, the decisive ones, whose coming free is worth telling of.
 _MOST_WAITS = 3

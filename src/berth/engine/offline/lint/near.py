@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from berth.engine.rules.near_misses import nearest
+from berth.engine.rules.relaxing import nearest
 
 _SHORTEST = 3
 _numbers = re.compile(r"\d+[a-z]?")

@@ -13,10 +13,10 @@ from berth.engine.offline.lint.selectors import conflict
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World
 from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.node_resources_fit.reasons import spelled
-from berth.engine.rules.taint_toleration.clues import near_miss, shown
+from berth.engine.rules.node_resources_fit.shortages import spelled
+from berth.engine.rules.taint_toleration.relax import near_miss, shown
 from berth.engine.rules.taint_toleration.taints import describe
-from berth.engine.state.arrays import BoolArray
+from berth.engine.state.columns import BoolArray
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, NodeTerms, Requirement

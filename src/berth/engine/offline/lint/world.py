@@ -19,8 +19,8 @@ from berth.engine.offline.snapshot import Snapshot, read
 from berth.engine.rules.inter_pod_affinity.terms import as_incoming
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.taint_toleration.taints import match_tolerated
-from berth.engine.state.arrays import BoolArray
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import BoolArray
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term

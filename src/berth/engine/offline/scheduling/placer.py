@@ -23,7 +23,7 @@ from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacem
 from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress, SnapshotReader
 from berth.engine.offline.snapshot_volumes import lacks_claims
-from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
+from berth.engine.placement.evaluation import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.state.cluster import Cluster

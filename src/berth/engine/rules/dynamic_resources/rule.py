@@ -12,12 +12,11 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Question
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, StepStatus
-from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict, StepStatus
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, ResourceClaimChanged
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.resource_claims import DeviceNeeds, keys_of
 

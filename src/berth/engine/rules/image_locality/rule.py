@@ -6,7 +6,7 @@ import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.verdicts import RuleVerdict
-from berth.engine.state.arrays import IntArray, Slots
+from berth.engine.state.columns import IntArray, Slots
 
 _MIN_BYTES = 23 * 1024 * 1024
 _MAX_BYTES_PER_IMAGE = 1000 * 1024 * 1024

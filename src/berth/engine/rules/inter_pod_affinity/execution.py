@@ -28,11 +28,9 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     unwanted_peers,
     wanted_by,
 )
-from berth.engine.rules.reasons import MOST_PEERS
-from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleViolation
-from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, MOST_PEERS, RuleViolation
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.columns import LabelColumn
+from berth.engine.state.columns import BoolArray, IndexArray, LabelColumn
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
 
 

@@ -1,11 +1,14 @@
-"""Required terms that the pod, or running pods that keep it away, could do without."""
+"""Required terms that the pod, or pods that keep it away, could do without, and why they do not hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
+from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.relaxing import (
     MOST,
     REQUIRED,
@@ -14,22 +17,34 @@ from berth.engine.rules.relaxing import (
     Peers,
     Question,
     Variant,
+    level,
     listed,
+    missing_label,
+    nearest,
     on_pod,
     short,
+    why_refused,
     with_effective_affinity,
     without,
 )
-from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.engine.rules.verdicts import UNRESOLVABLE, Cause
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import IndexArray, Int32Array
+from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
 from berth.kube.affinity.annotations import IN_ANNOTATION, IN_SPEC
 from berth.kube.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
-from berth.kube.pods import is_terminating
-from berth.kube.selectors import parse_label_selector
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_finished, is_terminating
+from berth.kube.selectors import IN, Selector, parse_label_selector
+from berth.kube.well_known import TEMPLATE_HASH
 
 _TERM_KINDS = (
     ("pod_affinity", "affinity", "podAffinity"),
     ("pod_anti_affinity", "anti-affinity", "podAntiAffinity"),
 )
+_NAMESPACES_SHOWN = 3
+# Owners of pods that have no number of replicas.
+_UNSCALED = ("DaemonSet", "Job", "Node")
 
 
 def relaxations(question: Question) -> Iterator[Change]:
@@ -153,3 +168,217 @@ def stated_term(pod: Pod, owned: OwnedTerm) -> tuple[str, PodAffinityTerm | None
     terms = (getattr(rules, attribute) if rules else None) or []
     # The spec's come first, so of several equal ones it does not matter which is dropped.
     return attribute, next((term for term in terms if term == owned.source), None)
+
+
+# --- where peers were looked for and where they are, and rules that leave no domain for one pod more
+
+
+def clues(question: Question) -> Iterator[str]:
+    for owned in question.pod_class.required_affinity:
+        if absent := missing_label(question, owned.topology_key):
+            yield absent
+        elif not any(found.running for labels in owned.term.selected for found in labels.classes):
+            yield _no_peer(question, owned)
+        else:
+            yield from _nowhere(question, owned)
+    for owned in question.pod_class.required_anti_affinity:
+        yield from _too_many(question, owned)
+
+
+def _no_peer(question: Question, owned: OwnedTerm) -> str:
+    term = owned.term
+    rule = f"the affinity to {term.selector}"
+    nobody, elsewhere = _uncounted(question, term), ""
+    if not nobody:
+        nobody = "no pod matches"
+        elsewhere = _elsewhere(question, term) or _nearly(term.selector, _labels_of_pods(question), "pod")
+    if term.namespaces is None:
+        return f"{rule} looks in every namespace, and {nobody}{elsewhere}"
+    selector = term.namespace_selector
+    known = {name: question.cluster.index.namespace_labels(name) for name in _known(question)}
+    searched = {name for name, labels in known.items() if term.covers(name, labels)} | term.namespaces
+    if not searched:
+        meant = _nearly(selector, list(known.values()), "namespace") if selector is not None else ""
+        return f"{rule} selects no namespace: none matches {selector}{meant}{elsewhere}"
+    names = ", ".join(sorted(searched)[:_NAMESPACES_SHOWN])
+    more = f" and {len(searched) - _NAMESPACES_SHOWN} more" if len(searched) > _NAMESPACES_SHOWN else ""
+    word = "namespace" if len(searched) == 1 else "namespaces"
+    return f"{rule} looks in {word} {names}{more}, where {nobody}{elsewhere}{_unknown(question, term)}"
+
+
+def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:
+    """Peers that run, all of them on nodes that are in no domain."""
+    cluster, term, key = question.cluster, owned.term, owned.topology_key
+    slots = _slots_of(cluster, term)
+    if len(slots) and not cluster.nodes.column(key).ids[slots].any():
+        found = [
+            name for name, pod in sorted(question.running.items()) if _selects(question, term, name, pod)
+        ]
+        nodes = listed(sorted({cluster.nodes.names[slot] or "" for slot in slots.tolist()}))
+        yield (
+            f"the affinity to {term.selector} finds {listed(found)} only where "
+            f"there is no label {key}: on {nodes}"
+        )
+
+
+def _slots_of(cluster: Cluster, term: Term) -> Int32Array:
+    """The nodes of the pods that a term selects, each as often as there are pods."""
+    classes = [found for labels in term.selected for found in labels.classes]
+    slots: Int32Array = cluster.pods.node[cluster.pods_of(classes)]
+    return slots[slots >= 0]
+
+
+def _uncounted(question: Question, term: Term) -> str:
+    """Pods that match where they are looked for, and count for nothing: they have ended, or have no node."""
+    own = question.own_key
+    ended = [key for key, pod in question.ended.items() if _selects(question, term, key, pod)]
+    waiting = [key for key, pod in question.waiting.items() if _selects(question, term, key, pod)]
+    told = [
+        f"{key} matches, which {'has ended' if is_finished(question.ended[key]) else 'is being deleted'}"
+        for key in sorted(ended)
+    ]
+    told += [f"{key} matches, which has no node" for key in sorted(waiting) if key != own]
+    if not told and _selects(question, term, own, question.pod):
+        return "only the pod itself matches"
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    return f"only {told[0]}{more}" if told else ""
+
+
+def _known(question: Question) -> set[str]:
+    return {*question.cluster.index.namespaces, *(key.partition("/")[0] for key in question.running)}
+
+
+def _elsewhere(question: Question, term: Term) -> str:
+    for key, pod in sorted(question.running.items()):
+        if term.selector.matches(pod.metadata.labels or {}):
+            return f"; {key} matches, in namespace {key.partition('/')[0]}"
+    if term.selector.matches(question.pod.metadata.labels or {}):
+        return f"; the pod itself matches, in namespace {question.pod_class.namespace}"
+    return ""
+
+
+def _labels_of_pods(question: Question) -> list[dict[str, str]]:
+    return [pod.metadata.labels or {} for pod in (*question.running.values(), *question.waiting.values())]
+
+
+def _nearly(selector: Selector, things: Sequence[Mapping[str, str]], kind: str) -> str:
+    """A label that pods or namespaces have, and that is nearly the one that is looked for."""
+    for requirement in sorted(selector.requirements, key=str):
+        key = requirement.key
+        values = Counter(labels[key] for labels in things if key in labels)
+        if not values and (meant := nearest(key, {other for labels in things for other in labels})):
+            return f"; no {kind} has a label {key}, but {meant}"
+        for value in sorted(requirement.values) if requirement.operator == IN else ():
+            if meant := nearest(value, values):
+                number = values[meant]
+                have = f"1 {kind} has" if number == 1 else f"{number} {kind}s have"
+                return f"; {have} {key}={meant}"
+    return ""
+
+
+def _unknown(question: Question, term: Term) -> str:
+    """Namespaces that are named and not there; where none is known, nothing can be said."""
+    for name in sorted(term.namespaces or ()) if question.cluster.index.namespaces else ():
+        if name not in _known(question) and name != question.pod_class.namespace:
+            meant = nearest(name, _known(question))
+            return f"; there is no namespace {name}" + (f", but {meant}" if meant else "")
+    return ""
+
+
+def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
+    """Pods that keep apart from their own kind, and find fewer domains that are free of it than they are.
+
+    The pods that are told are those in the domains it wants and those that wait.  Where several share a
+    domain, or wait and keep apart from nobody, their number says nothing about how many domains it takes.
+    """
+    term, key = owned.term, owned.topology_key
+    if question.pod_class.label_set not in term.selected or _replaces_others(question, term):
+        return
+    cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
+    slots = _slots_of(cluster, term)
+    wanted_nodes = _wanted_nodes(question)
+    domains = set(ids[wanted_nodes].tolist()) - {0}
+    taken = set(ids[slots].tolist()) & domains
+    free = [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken]
+    closed = _closed(question, free)
+    open_ = {ids[slot] for slot in free if slot not in closed} - {0}
+    closed = {slot: cause for slot, cause in closed.items() if ids[slot] not in open_}
+    unusable = domains - taken - open_
+    others = [
+        pod
+        for name, pod in question.waiting.items()
+        if name != question.own_key and _selects(question, term, name, pod)
+    ]
+    there = int(np.isin(ids[slots], list(taken)).sum())
+    pods, usable = there + len(others) + 1, len(taken | open_)
+    more = sum(_keeps_apart(question, owned, pod) for pod in others) + 1 - len(open_)
+    if not taken or more <= 0:
+        return
+    alone = pods - usable == more
+    word = level(key)
+    left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
+    plural = "" if usable == 1 else "s"
+    replicas = f"{usable} replica{plural}, " if alone and _scaled(question, term) else ""
+    room = f"{usable} {'usable ' if unusable else ''}{word}{plural}{left}"
+    why = f"; not usable: {why_refused(question, list(closed), list(closed.values()))}" if unusable else ""
+    needed = f"{word}{'s' if more > 1 else ''}"
+    needed = f"{more} more {needed}" if alone else f"{more} {needed} free of them"
+    yield (
+        f"{pods} pods matching {term.selector}, {room}: {needed}, {replicas}or preferred anti-affinity{why}"
+    )
+
+
+def _keeps_apart(question: Question, owned: OwnedTerm, pod: Pod) -> bool:
+    """Whether a pod states the same rule, and so takes a domain of its own."""
+    _, stated = stated_term(with_effective_affinity(pod, question.cluster.options.gates), owned)
+    return stated is not None
+
+
+def _closed(question: Question, slots: list[int]) -> dict[int, Cause]:
+    """Those of the nodes that take no such pod whoever leaves them, and why."""
+    return {
+        slot: verdict.because[0]
+        for slot in slots
+        for verdict in question.verdicts.get(slot, ())
+        if verdict.code == UNRESOLVABLE and verdict.because
+    }
+
+
+def _wanted_nodes(question: Question) -> IndexArray:
+    """The nodes that the pod's own node selector and node affinity leave it."""
+    nodes = question.cluster.nodes
+    found: IndexArray = np.flatnonzero(match_required(nodes, question.pod_class, nodes.every_slot))
+    return found
+
+
+def _replaces_others(question: Question, term: Term) -> bool:
+    """Whether some of them are of another revision of its workload: then they are many until those go."""
+    own, workload = (question.pod.metadata.labels or {}).get(TEMPLATE_HASH), _workload(question.pod)
+    return own is not None and any(
+        (pod.metadata.labels or {}).get(TEMPLATE_HASH, own) != own
+        for key, pod in question.running.items()
+        if _workload(pod) == workload and _selects(question, term, key, pod)
+    )
+
+
+def _scaled(question: Question, term: Term) -> bool:
+    """Whether all pods that keep apart are of one workload that has replicas, which can be changed."""
+    pods = {**question.running, **question.waiting}
+    owners = {_workload(pod) for key, pod in pods.items() if _selects(question, term, key, pod)}
+    own = _workload(question.pod)
+    return own is not None and own[0] not in _UNSCALED and owners <= {own}
+
+
+def _workload(pod: Pod) -> tuple[str, str] | None:
+    """The workload of a pod; that of all revisions of a Deployment is the same."""
+    owner = controller_of(pod.metadata)
+    if owner is None:
+        return None
+    digest = (pod.metadata.labels or {}).get(TEMPLATE_HASH)
+    return owner.kind or "", (owner.name or "").removesuffix(f"-{digest}")
+
+
+def _selects(question: Question, term: Term, key: str, pod: Pod) -> bool:
+    namespace = key.partition("/")[0]
+    covered = term.covers(namespace, question.cluster.index.namespace_labels(namespace))
+    return covered and term.selector.matches(pod.metadata.labels or {})

@@ -8,38 +8,40 @@ pod costs the same however many run.  See the pod-affinity design document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
-from berth.engine.rules.inter_pod_affinity import clues, execution, relax
-from berth.engine.rules.inter_pod_affinity.counts import AffinityCounts
-from berth.engine.rules.inter_pod_affinity.hints import AffinityHints
+from berth.engine.rules.inter_pod_affinity import execution, relax
 from berth.engine.rules.inter_pod_affinity.score import AffinityScore, exactly_scaled
 from berth.engine.rules.inter_pod_affinity.terms import (
     KEPT_AWAY,
     NO_LABEL,
     NO_PEER,
     PEER,
+    AffinityCounts,
     no_peer,
     unwanted_peers,
 )
-from berth.engine.rules.reasons import MOST_PEERS, Cause
 from berth.engine.rules.relaxing import Change, Question, level
 from berth.engine.rules.vectors import OccupiedDomains, Projection, blocked_where
 from berth.engine.rules.verdicts import (
+    MOST_PEERS,
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
+    Cause,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
     StepStatus,
 )
-from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array
+from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
+    OF_NODES,
+    OF_PODS,
     ClusterEvent,
     NamespaceUpdated,
     NodeAdded,
@@ -48,9 +50,10 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
 )
-from berth.engine.state.counts import Counter
+from berth.engine.state.columns import BoolArray, IndexArray, Int32Array, Int64Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import PODS_ROW
 from berth.kube.well_known import UNSCHEDULABLE
 
 
@@ -65,7 +68,6 @@ class InterPodAffinity(TopologyRule):
         super().__init__(cluster, pod_class)
         self._counts = AffinityCounts(cluster, pod_class)
         self._score = AffinityScore(self._counts, cluster)
-        self._hints = AffinityHints(self._counts, cluster.nodes)
         self._filtering = True
         self._projections: dict[tuple[str, str], Projection] = {}
         self._occupied: dict[str, OccupiedDomains] = {}
@@ -83,7 +85,7 @@ class InterPodAffinity(TopologyRule):
         )
 
     def clues(self, question: Question) -> Iterable[str]:
-        return clues.clues(question)
+        return relax.clues(question)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
@@ -156,10 +158,67 @@ class InterPodAffinity(TopologyRule):
     # --- what helps ---------------------------------------------------------------
 
     def bars(self, slot: int) -> bool:
-        return self._hints.bars(slot)
+        for key in self._counts.anti.keys() | self._counts.existing.keys():
+            domain = self.nodes.column(key).ids.item(slot)
+            if domain and not self._unopposed(key, domain):
+                return True
+        return bool(self._counts.required) and not self._counts.is_first and not self._has_peers(slot)
 
     def helped_by(self, change: ClusterEvent) -> bool:
-        return self._hints.helped_by(change)
+        if isinstance(change, OF_PODS):
+            return not change.pod_class.is_known or self._helped_by_pod(change)
+        if isinstance(change, OF_NODES):
+            return self._helped_by_node(change)
+        return isinstance(change, NamespaceUpdated)
+
+    def _helped_by_pod(self, change: PodDeleted | PodAdded) -> bool:
+        if isinstance(change, PodDeleted):
+            return self._loses(change.pod_class, change.slot)
+        touches = change.pod_class.touches
+        return bool(touches) and any(counter in touches for counter in self._counts.affinity.values())
+
+    def _helped_by_node(self, change: NodeAdded | NodeUpdated | NodeDeleted) -> bool:
+        if isinstance(change, NodeAdded):  # it may have come back with pods that are wanted
+            return self.nodes.requested.item(PODS_ROW, change.slot) > 0 and self._has_peers(change.slot)
+        if isinstance(change, NodeUpdated):
+            return change.labels and self._moved(change)
+        return change.old is None or self._without(change.old.metadata.labels or {})
+
+    def _loses(self, pod_class: PodClass, slot: int) -> bool:
+        """Whether a pod that left took the last conflict of its domain along, or was the last peer."""
+        touches = pod_class.touches
+        if not touches:
+            return False
+        for group in (self._counts.anti, self._counts.existing):
+            for key, counter in group.items():
+                if counter in touches and self._unopposed(key, self.nodes.column(key).ids.item(slot)):
+                    return True
+        return any(counter in touches for counter in self._counts.affinity.values()) and self._counts.is_first
+
+    def _has_peers(self, slot: int) -> bool:
+        """Whether there is a wanted pod in some domain of the node."""
+        for key, counter in self._counts.affinity.items():
+            if counter.counts[self.nodes.column(key).ids[slot]] > 0:
+                return True
+        return False
+
+    def _without(self, labels: Mapping[str, str]) -> bool:
+        """The same for all pods of a node that left."""
+        for key in self._counts.anti.keys() | self._counts.existing.keys():
+            if key in labels and self._unopposed(key, self.nodes.column(key).id_of(labels[key])):
+                return True
+        return bool(self._counts.required) and self._counts.is_first
+
+    def _unopposed(self, key: str, domain: int) -> bool:
+        """Whether there is such a domain, and no pod in it that keeps this one away."""
+        groups = (self._counts.anti, self._counts.existing)
+        return domain > 0 and not any(key in g and g[key].counts.item(domain) > 0 for g in groups)
+
+    def _moved(self, change: NodeUpdated) -> bool:
+        """Whether the node, and so the pods on it, stands in other domains now."""
+        before, after = change.old.metadata.labels or {}, self.nodes.labels[change.slot] or {}
+        groups = (self._counts.affinity, self._counts.anti, self._counts.existing)
+        return any(before.get(key) != after.get(key) for group in groups for key in group)
 
     # --- score ------------------------------------------------------------------
 
@@ -280,3 +339,9 @@ class InterPodAffinity(TopologyRule):
 
     def _peers(self, classes: list[PodClass], key: str, domain: int) -> list[str]:
         return self.cluster.pods_in_domain(classes, key, domain, limit=MOST_PEERS)
+
+
+# What a kubelet says of a pod that cannot be with the others of its node.
+ALONE = RuleVerdict(InterPodAffinity.name, UNRESOLVABLE, (NO_PEER.sentence,))
+UNWANTED_PEERS = RuleVerdict(InterPodAffinity.name, UNSCHEDULABLE, (PEER.sentence,))
+UNWANTED = RuleVerdict(InterPodAffinity.name, UNSCHEDULABLE, (KEPT_AWAY.sentence,))

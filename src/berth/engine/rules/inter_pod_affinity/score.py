@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE
-from berth.engine.rules.inter_pod_affinity.counts import AffinityCounts
+from berth.engine.rules.inter_pod_affinity.terms import AffinityCounts
 from berth.engine.rules.vectors import FeasibleDomains, Projection, spread_over_nodes
-from berth.engine.state.arrays import Int32Array, Int64Array
+from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.counts import Counter
+from berth.engine.state.columns import Int32Array, Int64Array
 
 # Up to so many different scores, looking the result up is faster than computing it for every node.
 _LOOKED_UP = 4096

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.engine.rules.node_affinity.matching import AFFINITY, match_terms, why_unmet
-from berth.engine.rules.reasons import Cause
-from berth.engine.rules.verdicts import NODE, RuleViolation
-from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.rules.verdicts import NODE, Cause, RuleViolation
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import BoolArray, IndexArray
 from berth.engine.state.pod_class import PodClass, RequiredNodes
 
 # So few pods are faster asked about one by one.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from berth.engine.rules.reasons import Reason
-from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.rules.verdicts import Reason
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import NodeTable
 from berth.kube.selectors import NodeTerm, NodeTerms, Selector

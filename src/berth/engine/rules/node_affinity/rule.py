@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.node_affinity import clues, execution, relax
+from berth.engine.rules.node_affinity import execution, relax
 from berth.engine.rules.node_affinity.matching import (
     ADDED_AFFINITY,
     AFFINITY,
+    REASON_POD,
     SELECTOR,
     found_label,
     has_required,
@@ -23,28 +24,32 @@ from berth.engine.rules.node_affinity.matching import (
     match_term,
     match_terms,
 )
-from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ERROR,
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
+    Cause,
     RuleVerdict,
     RuleViolation,
     StepStatus,
 )
-from berth.engine.state.arrays import BoolArray, IndexArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
-from berth.engine.state.pod_class import PodClass
+from berth.engine.state.columns import BoolArray, IndexArray, IntArray, Slots
+from berth.engine.state.pod_class import PodClass, required_nodes
 from berth.kube import objects
+from berth.kube.affinity.annotations import IN_SPEC, AnnotationError, stated_affinity
+from berth.kube.gates import FeatureGates, enabled_affinity
+from berth.kube.objects import Affinity, Node, Pod
 from berth.kube.selectors import (
     NodeTerms,
     Requirement,
     aggregate,
     parse_node_selector,
     parse_preferred_terms,
+    selector_from_labels,
 )
 from berth.kube.well_known import HOSTNAME, NODE_NAME_FIELD
 
@@ -86,7 +91,7 @@ class NodeAffinity(NodeRule):
             self.prescore = PROCEED if self.scores else SKIPPED
 
     def clues(self, question: Question) -> Iterable[str]:
-        return clues.clues(question)
+        return relax.clues(question)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
@@ -219,3 +224,40 @@ def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:
             return None
         allowed |= named
     return allowed
+
+
+# --- one pod and one node by their objects alone --------------------------------------------------
+# This is what those ask who keep no cluster: the controller of DaemonSets, and a kubelet.
+
+
+def admission(pod: Pod, node: Node, gates: FeatureGates) -> RuleVerdict | None:
+    """Why a kubelet does not take the pod, None if it does."""
+    if matches_when_placed(pod, node, gates) and matches_during_execution(pod, node, gates):
+        return None
+    return RuleVerdict(NodeAffinity.name, UNRESOLVABLE, (REASON_POD,))
+
+
+def matches_when_placed(pod: Pod, node: Node, gates: FeatureGates) -> bool:
+    """Whether the rules hold that are looked at when a pod is placed and not any more when it runs."""
+    if not selector_from_labels(pod.spec.node_selector).matches(node.metadata.labels or {}):
+        return False
+    try:
+        stated = stated_affinity(pod, gates)
+    except AnnotationError:
+        in_spec = enabled_affinity(pod.spec.affinity, gates)
+        stated = () if in_spec is None else ((IN_SPEC, in_spec),)
+    return _match(stated, node, execution=False)
+
+
+def matches_during_execution(pod: Pod, node: Node, gates: FeatureGates) -> bool:
+    """Whether the rules hold that must hold while the pod runs; not, if they cannot be read."""
+    try:
+        return _match(stated_affinity(pod, gates), node, execution=True)
+    except AnnotationError:
+        return False
+
+
+def _match(stated: Iterable[tuple[str, Affinity]], node: Node, *, execution: bool) -> bool:
+    labels, name = node.metadata.labels or {}, node.metadata.name or ""
+    wanted = [rule.selector for rule in required_nodes(stated) if rule.execution == execution]
+    return all(selector.matches(labels, name) for selector in wanted)

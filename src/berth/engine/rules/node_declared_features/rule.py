@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.reasons import Cause, Reason
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict
-from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import PodSpec
 

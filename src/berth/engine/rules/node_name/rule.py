@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.reasons import Cause, Reason
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, StepStatus
-from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict, StepStatus
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.kube.versions import KubernetesVersion
 

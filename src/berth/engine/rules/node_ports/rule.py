@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.node_ports import relax
-from berth.engine.rules.reasons import Cause, Reason
-from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.verdicts import PROCEED, SKIPPED, RuleVerdict, SharedVerdict
-from berth.engine.state.arrays import BoolArray, IndexArray, Slots
+from berth.engine.rules.relaxing import Change, Question, on_pod
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, Cause, Reason, RuleVerdict, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, PodDeleted
+from berth.engine.state.columns import BoolArray, IndexArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pod_class import PodClass, host_ports
 from berth.engine.state.tables import HostPort
+from berth.kube.objects import Pod, PodSpec
 from berth.kube.well_known import UNSCHEDULABLE
 
 IN_USE = Reason(
@@ -51,7 +51,7 @@ class NodePorts(NodeRule):
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
-        return relax.relaxations(question)
+        return _relaxations(question)
 
     def feasible(self, slots: Slots) -> BoolArray:
         free = np.ones_like(self.nodes.alive[slots])
@@ -101,3 +101,30 @@ class NodePorts(NodeRule):
                     freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
                     taken |= column[slots] > freed[slots]
         yield SharedVerdict(slots[taken], UNSCHEDULABLE, (IN_USE.sentence,))
+
+
+def admission(pod: Pod, others: Iterable[Pod]) -> RuleVerdict | None:
+    """Why a kubelet does not take the pod, None if it does."""
+    wanted = list(host_ports(pod.spec))
+    if not wanted or not any(conflict(wanted, host_ports(other.spec)) for other in others):
+        return None
+    return RuleVerdict(NodePorts.name, UNSCHEDULABLE, (IN_USE.sentence,))
+
+
+def _relaxations(question: Question) -> Iterator[Change]:
+    """Host ports that a pod could do without."""
+    for i, container in enumerate(question.pod.spec.containers or ()):
+        for j, port in enumerate(container.ports or ()):
+            if not port.host_port:
+                continue
+
+            def apply(spec: PodSpec, dropped: object = port) -> PodSpec:
+                containers = [
+                    replace(c, ports=[p for p in c.ports if p is not dropped]) if c.ports else c
+                    for c in spec.containers or ()
+                ]
+                return replace(spec, containers=containers)
+
+            path = f"spec.containers[{i}].ports[{j}].hostPort"
+            phrase = f"without the host port {port.host_port}/{port.protocol or 'TCP'}"
+            yield Change("host-port", path, phrase, on_pod(apply))

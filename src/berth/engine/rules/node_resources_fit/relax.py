@@ -6,28 +6,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from berth.engine.rules.near_misses import nearest
-from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient, rounded_down, spelled
-from berth.engine.rules.relaxing import (
-    Change,
-    Question,
-    Variant,
-    listed,
-    nodes_object,
-    on_nodes,
-    on_pod,
-    only_helpful,
-)
+from berth.engine.rules.node_resources_fit.shortages import TOO_MANY_PODS, insufficient, rounded_down, spelled
+from berth.engine.rules.relaxing import Change, Question, Variant, nearest, on_nodes, on_pod
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import PODS_ROW
-from berth.kube.objects import (
-    Container,
-    Node,
-    NodeStatus,
-    PodSpec,
-    RawQuantity,
-    ResourceRequirements,
-)
+from berth.kube.objects import Container, Node, NodeStatus, PodSpec, RawQuantity, ResourceRequirements
 
 _TOTAL = "berth.dev/total"  # no name a container of a valid pod can have
 
@@ -123,12 +106,5 @@ def _roomier(question: Question, names: list[str]) -> Change:
         pods = int(table.requested[PODS_ROW, table.slot_of[node.metadata.name or ""]]) + 1
         return replace(node, status=replace(status, allocatable={**(status.allocatable or {}), "pods": pods}))
 
-    change = on_nodes(question, names, apply)
-    return Change(
-        "pod-limit",
-        "status.allocatable.pods",
-        f"with room for one more pod on {listed(names)}",
-        change,
-        object=nodes_object(names),
-        refine=only_helpful(question, names, change, _roomier),
-    )
+    phrase = ("with room for one more pod on ", "")
+    return on_nodes(question, names, apply, "pod-limit", "status.allocatable.pods", phrase)

@@ -8,7 +8,8 @@ import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.node_resources_fit import relax
-from berth.engine.rules.node_resources_fit.reasons import (
+from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
+from berth.engine.rules.node_resources_fit.shortages import (
     INSUFFICIENT,
     NODE_FULL,
     TOO_MANY_PODS,
@@ -16,18 +17,11 @@ from berth.engine.rules.node_resources_fit.reasons import (
     insufficient,
     spelled,
 )
-from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
-from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.verdicts import (
-    PROCEED,
-    UNRESOLVABLE,
-    RuleVerdict,
-    SharedVerdict,
-)
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, RuleVerdict, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.requests import units_of

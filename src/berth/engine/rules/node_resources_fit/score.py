@@ -7,17 +7,18 @@ Integers are upstream's (noderesources/resource_allocation.go and the scorers be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE
-from berth.engine.rules.node_resources_fit.scored_resources import ScoredResource, counts
-from berth.engine.state.arrays import Int64Array, Slots
+from berth.engine.state.columns import Int64Array, Slots
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import is_scalar
 from berth.engine.state.tables import NodeTable
-from berth.kube.amounts.resource_names import CPU, MEMORY, is_extended
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, is_extended
 
 _POINT_SCALE = MAX_SCORE // 10  # points of a shape score from 0 to 10
 _FULL = 100
@@ -30,6 +31,40 @@ def is_ignored(resource: str, options: Options) -> bool:
     group = resource.partition("/")[0]
     ignored = resource in options.ignored_resources or group in options.ignored_resource_groups
     return ignored and is_extended(resource)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredResource:
+    """A resource that counts.
+
+    Attributes:
+        row: Its row in the node table.
+        wanted: What the incoming pod adds.
+        nonzero_row: Its row among the loads that have a floor, None if it is not among them.
+    """
+
+    row: int
+    wanted: int
+    weight: int = 1
+    nonzero_row: int | None = None
+
+    def used(self, nodes: NodeTable, slots: Slots) -> Int64Array:
+        used: Int64Array = (
+            nodes.requested[self.row, slots]
+            if self.nonzero_row is None
+            else nodes.nonzero[self.nonzero_row, slots]
+        )
+        return used
+
+    def used_at(self, nodes: NodeTable, slot: int) -> int:
+        if self.nonzero_row is None:
+            return nodes.requested.item(self.row, slot)
+        return nodes.nonzero.item(self.nonzero_row, slot)
+
+
+def counts(name: str, wanted: int) -> bool:
+    """A scalar resource counts if the pod asks for it, and names the scheduler does not track never do."""
+    return wanted > 0 if is_scalar(name) else name in (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class FitScore:

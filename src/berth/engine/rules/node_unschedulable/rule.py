@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.node_unschedulable import relax
-from berth.engine.rules.reasons import Cause, Reason
-from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.relaxing import Change, Question, on_nodes
 from berth.engine.rules.taint_toleration.taints import CORDON
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict
-from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Node, NodeSpec
 from berth.kube.taints import tolerates
 
 CORDONED = Reason(
@@ -41,7 +41,8 @@ class NodeUnschedulable(NodeRule):
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
-        return (relax.uncordoned(question, question.refused_by(cls.name)),)
+        names, phrase = question.refused_by(cls.name), ("with ", " uncordoned")
+        return (on_nodes(question, names, _uncordoned, "uncordon", "spec.unschedulable", phrase),)
 
     @cached_property
     def _tolerated(self) -> bool:
@@ -61,3 +62,9 @@ class NodeUnschedulable(NodeRule):
         if self._tolerated or not self.nodes.unschedulable[slot]:
             return None
         return RuleVerdict.of(self.name, UNRESOLVABLE, (Cause(CORDONED, path=self.path),))
+
+
+def _uncordoned(node: Node) -> Node:
+    spec = node.spec or NodeSpec()
+    taints = [taint for taint in spec.taints or () if taint.key != CORDON.key]
+    return replace(node, spec=replace(spec, unschedulable=None, taints=taints or None))

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
-from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.vectors import blocked_where
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation, SharedVerdict
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    UNRESOLVABLE,
+    Cause,
+    Reason,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
+)
 from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
-from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
     ClusterEvent,
@@ -20,6 +26,7 @@ from berth.engine.state.cluster_events import (
     VolumeDetached,
     VolumesChanged,
 )
+from berth.engine.state.columns import BoolArray, IndexArray, Int32Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.csi import CsiVolume

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +11,25 @@ import numpy as np
 from berth.engine.rules.node_affinity.matching import has_required, match_required
 from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
-from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
+from berth.engine.rules.verdicts import ConstraintCounts
+from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import NodeUpdated
-from berth.engine.state.columns import LabelColumn
-from berth.engine.state.counts import Counter
+from berth.engine.state.columns import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    Int32Array,
+    LabelColumn,
+    Slots,
+    grown,
+)
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass, Term
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import Node, TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
-from berth.kube.well_known import HOSTNAME
+from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY
 
 HONOR = "Honor"
 LEFT_OUT_BY_AFFINITY = (
@@ -328,3 +336,51 @@ class SoftConstraint(CountedConstraint):
         found = self.feasible_domains.of(ranked)
         empty = self.column.id_of("")
         return int(found.sum()) - int(empty > 0 and found[empty] and found[0])
+
+
+# --- how even the pods are that the constraints of a class count ----------------------------------
+
+
+def constraint_counts(
+    rule: str, hard: Sequence[HardConstraint], soft: Sequence[SoftConstraint]
+) -> Iterator[ConstraintCounts]:
+    for spread in hard:
+        counts = by_domain(spread)
+        yield _counted(rule, spread, counts, spread.minimum, DO_NOT_SCHEDULE)
+    for ranked in soft:
+        counts = by_domain(ranked, ranked.counter.counts[1:] if ranked.per_node else None)
+        enough = len(counts) >= ranked.constraint.min_domains
+        yield _counted(
+            rule, ranked, counts, min(counts.values(), default=0) if enough else 0, SCHEDULE_ANYWAY
+        )
+
+
+def _counted(
+    rule: str, spread: CountedConstraint, counts: dict[str, int], minimum: int, action: str
+) -> ConstraintCounts:
+    constraint = spread.constraint
+    return ConstraintCounts(
+        rule=rule,
+        constraint=constraint,
+        path=constraint.path,
+        topology_key=constraint.topology_key,
+        selector=str(constraint.selector),
+        when_unsatisfiable=action,
+        hard=action == DO_NOT_SCHEDULE,
+        max_skew=constraint.max_skew,
+        counts=counts,
+        minimum=minimum,
+        counts_own=spread.matches_self,
+        left_out=spread.left_out,
+    )
+
+
+def by_domain(spread: CountedConstraint, per_node: Int32Array | None = None) -> dict[str, int]:
+    """Domain -> count, for domains with an eligible node, in order of their names."""
+    column = spread.column
+    slots = np.flatnonzero(spread.eligible)
+    found = column.ids[slots]
+    by_domain = spread.counter.counts if per_node is None else np.bincount(found, weights=per_node[slots])
+    names = {domain: column.values[domain] for domain in np.unique(found).tolist()}
+    totals = {name: int(by_domain[domain]) for domain, name in names.items() if name is not None}
+    return dict(sorted(totals.items()))

@@ -12,34 +12,27 @@ from weakref import WeakSet
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, TopologyRule
-from berth.engine.rules.pod_topology_spread import clues, relax
+from berth.engine.rules.pod_topology_spread import relax
 from berth.engine.rules.pod_topology_spread.constraints import (
     Constraint,
     CountedConstraint,
     HardConstraint,
     SoftConstraint,
+    constraint_counts,
     read_constraints,
 )
-from berth.engine.rules.pod_topology_spread.skew import constraint_counts
-from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question, level
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
+    Cause,
     ConstraintCounts,
+    Reason,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
-)
-from berth.engine.state.arrays import (
-    BoolArray,
-    FloatArray,
-    IndexArray,
-    Int32Array,
-    Int64Array,
-    IntArray,
 )
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
@@ -53,6 +46,7 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
 )
+from berth.engine.state.columns import BoolArray, FloatArray, IndexArray, Int32Array, Int64Array, IntArray
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY, UNSCHEDULABLE
@@ -124,7 +118,7 @@ class PodTopologySpread(TopologyRule):
         return any(constraint.when_unsatisfiable == DO_NOT_SCHEDULE for constraint in constraints)
 
     def clues(self, question: Question) -> Iterable[str]:
-        return clues.clues(self.name, question, self.hard)
+        return relax.clues(self.name, question, self.hard)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:

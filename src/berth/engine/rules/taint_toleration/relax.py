@@ -1,26 +1,55 @@
-"""Tolerations that a pod lacks, and nodes that have to recover."""
+"""Tolerations that a pod lacks, or that nearly match a taint, and nodes that have to recover."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import (
-    MOST,
-    Change,
-    Question,
-    listed,
-    nodes_object,
-    on_nodes,
-    on_pod,
-    only_helpful,
-)
+from berth.engine.rules.node_affinity.matching import match_required
+from berth.engine.rules.relaxing import MOST, Change, Question, nearest, on_nodes, on_pod
 from berth.engine.rules.taint_toleration.taints import CORDON, describe
 from berth.kube.objects import Node, NodeSpec, PodSpec, Taint, Toleration
-from berth.kube.taints import CONDITION_OF, HARD_EFFECTS, tolerates
+from berth.kube.taints import CONDITION_OF, HARD_EFFECTS, tolerates, untolerated
 from berth.kube.well_known import READY
+
+
+def clues(question: Question) -> Iterator[str]:
+    """Of the nodes that the pod's node affinity leaves it: the taints of others are not in its way.
+
+    If it leaves none, that is a fault of its own, and nobody knows which nodes were meant.
+    """
+    tolerations = question.pod.spec.tolerations or []
+    table = question.cluster.nodes
+    wanted = np.flatnonzero(match_required(table, question.pod_class, table.every_slot)).tolist()
+    taints = dict.fromkeys(
+        taint
+        for slot in wanted or range(table.count)
+        if (node := question.nodes.get(table.names[slot] or "")) is not None
+        for taint in untolerated(tolerations, (node.spec.taints if node.spec else None) or ())
+    )
+    for taint in taints:
+        for toleration in tolerations:
+            if why := near_miss(toleration, taint):
+                yield f"the toleration {shown(toleration)} is not for the taint {describe(taint)}: {why}"
+
+
+def near_miss(toleration: Toleration, taint: Taint) -> str | None:
+    """What keeps a toleration from matching, if it was meant to."""
+    if (toleration.key or "") != (taint.key or ""):
+        meant = nearest(toleration.key or "", (taint.key or "",)) if toleration.key else None
+        return f"the key is {taint.key}" if meant else None
+    if toleration.effect and toleration.effect != taint.effect:
+        return f"the effect is {taint.effect}"
+    return f"the value is {taint.value}" if taint.value else "the taint has no value"
+
+
+def shown(toleration: Toleration) -> str:
+    value = f"={toleration.value}" if toleration.value else ""
+    effect = f":{toleration.effect}" if toleration.effect else ""
+    return f"{toleration.key}{value}{effect}"
 
 
 def relaxations(question: Question) -> Iterator[Change]:
@@ -60,15 +89,5 @@ def _recovered(question: Question, names: list[str], key: str) -> Change:
         taints = [taint for taint in _taints(node) if taint.key != key]
         return replace(node, spec=replace(node.spec or NodeSpec(), taints=taints or None))
 
-    def make(question: Question, names: list[str]) -> Change:
-        return _recovered(question, names, key)
-
-    change = on_nodes(question, names, apply)
-    return Change(
-        "node-condition",
-        f"status.conditions[{kind}]",
-        f"with {listed(names)} Ready again" if kind == READY else f"with {listed(names)} without {kind}",
-        change,
-        object=nodes_object(names),
-        refine=only_helpful(question, names, change, make),
-    )
+    phrase = ("with ", " Ready again" if kind == READY else f" without {kind}")
+    return on_nodes(question, names, apply, "node-condition", f"status.conditions[{kind}]", phrase)

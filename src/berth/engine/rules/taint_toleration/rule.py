@@ -7,21 +7,20 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.taint_toleration import clues, relax
+from berth.engine.rules.taint_toleration import relax
 from berth.engine.rules.taint_toleration.taints import (
     SOFT_EFFECT,
     describe,
     first_untolerated,
     match_tolerated,
 )
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation
-from berth.engine.state.arrays import BoolArray, IntArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
+from berth.engine.state.columns import BoolArray, IntArray, Slots
 from berth.engine.state.pod_class import PodClass
-from berth.kube.objects import Taint
+from berth.kube.objects import Node, Pod, Taint
 from berth.kube.taints import CONDITION_OF, NO_EXECUTE, tolerates, untolerated
 from berth.kube.well_known import READY
 
@@ -57,7 +56,7 @@ class TaintToleration(NodeRule):
         self.prefilter = PROCEED if pod_class.options.version.early_prefilters else None
 
     def clues(self, question: Question) -> Iterable[str]:
-        return clues.clues(question)
+        return relax.clues(question)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
@@ -107,3 +106,11 @@ class TaintToleration(NodeRule):
             return Cause(UNTOLERATED, values, self.path, execution=execution)
         values["recovered"] = "Ready again" if condition == READY else f"without {condition}"
         return Cause(AILING, values, self.path, execution=execution)
+
+
+def admission(pod: Pod, node: Node) -> RuleVerdict | None:
+    """Why a kubelet does not take the pod, None if it does."""
+    taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == NO_EXECUTE]
+    if first_untolerated(pod.spec.tolerations, taints) is None:
+        return None
+    return RuleVerdict(TaintToleration.name, UNRESOLVABLE, (UNTOLERATED.sentence,))

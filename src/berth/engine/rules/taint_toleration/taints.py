@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.tables import NodeTable
 from berth.kube.objects import Taint, Toleration
 from berth.kube.taints import untolerated

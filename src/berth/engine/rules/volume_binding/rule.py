@@ -14,43 +14,90 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.node_resources_fit.reasons import spelled
-from berth.engine.rules.reasons import Cause
+from berth.engine.rules.node_resources_fit.shortages import spelled
 from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,
+    Cause,
+    Reason,
     RuleVerdict,
     SharedVerdict,
     StepStatus,
 )
 from berth.engine.rules.volume_binding import clues
-from berth.engine.rules.volume_binding.reasons import (
-    CLAIM_NOT_FOUND,
-    CLAIM_NOT_READY,
-    CLAIM_UNUSABLE,
-    NO_ROOM,
-    OTHER_NODE,
-    UNSERVED,
-    VOLUME_NOT_FOUND,
-    unready,
-)
 from berth.engine.rules.volume_binding.score import StorageScore
-from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
     ClusterEvent,
+    NodeAdded,
     NodeUpdated,
     StorageCapacityChanged,
     VolumesChanged,
 )
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.csi import StorageRoom
+from berth.engine.state.volumes.index import UNBOUND_IMMEDIATE, VolumeIndex
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions, VolumeShortage
 from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
 from berth.kube.amounts.resource_names import MEMORY
 from berth.kube.selectors import NodeTerms
+
+# Other rules about volumes meet some of these, too.
+CLAIM_NOT_FOUND = Reason(
+    "ClaimNotFound",
+    "",
+    "claim {claim} is not there",
+    waits_for="the claim {claim}",
+    events=(VolumesChanged,),
+)
+CLAIM_NOT_READY = Reason(
+    "ClaimNotReady",
+    "",
+    "claim {claim} is {state}",
+    waits_for="the claim {claim} to be bound",
+    events=(VolumesChanged,),
+)
+# It never will be ready.
+CLAIM_UNUSABLE = Reason(
+    "ClaimUnusable",
+    "",
+    "claim {claim} is {state}",
+    waits_for="the claim {claim} to be made anew",
+    events=(VolumesChanged,),
+)
+VOLUME_NOT_FOUND = Reason(
+    "VolumeNotFound",
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    "claim {claim} is bound to volume {volume}, which is not there",
+    waits_for="the volume {volume}",
+    events=(VolumesChanged,),
+)
+OTHER_NODE = Reason(
+    "VolumeNodeMismatch",
+    "node(s) didn't match PersistentVolume's node affinity",
+    "volume {volume} of claim {claim} wants {wanted}{found}",
+    varies=("found",),
+    waits_for="a node with {wanted}, where volume {volume} is",
+    events=(NodeAdded, NodeUpdated),
+)
+UNSERVED = Reason(
+    "NoVolumeToBind",
+    "node(s) didn't find available persistent volumes to bind",
+    "claim {claim} finds no volume here, and none can be made",
+    waits_for="a volume for claim {claim} where a node can reach it",
+    events=(VolumesChanged,),
+)
+NO_ROOM = Reason(
+    "NoStorageCapacity",
+    "node(s) did not have enough free storage",
+    "claim {claim} wants a new volume of {wanted}, and not so much storage of class {class} "
+    "is left for the node",
+    waits_for="storage of class {class} to be free for claim {claim}: {wanted}",
+    events=(StorageCapacityChanged,),
+)
 
 # Bits of the reasons to refuse a node, with their sentences in upstream's order.
 _OTHER_NODE, _UNSERVED, _NO_ROOM, _NO_VOLUME, _REFUSED = 1, 2, 4, 8, 16
@@ -271,7 +318,7 @@ class VolumeBinding(NodeRule):
         name, index = self._needs.refusing, self.cluster.volumes
         if name == index.missing(self.pod_class):
             return Cause(CLAIM_NOT_FOUND, {"claim": name}, self.path, said=refusal)
-        reason, state = unready(index, index.claim(self.pod_class.namespace, name), refusal)
+        reason, state = _unready(index, index.claim(self.pod_class.namespace, name), refusal)
         return Cause(reason, {"claim": name, "state": state}, self.path, said=refusal)
 
     def _unserved(self, reachable: BoolArray, node: str) -> Iterator[Cause]:
@@ -302,6 +349,29 @@ class VolumeBinding(NodeRule):
                     "wanted": spelled(MEMORY, offer.claim.wanted_bytes),
                 }
                 yield Cause(NO_ROOM, values, self.path)
+
+
+def _unready(index: VolumeIndex, claim: ClaimRecord | None, refusal: str) -> tuple[Reason, str]:
+    """Why no node will do because of a claim that is there, or is being made for the pod, and its state."""
+    if claim is None:
+        return CLAIM_NOT_READY, "not made yet"
+    if claim.lost:
+        return CLAIM_UNUSABLE, f"Lost: its volume {claim.volume_name} is not there"
+    if claim.deleting:
+        return CLAIM_UNUSABLE, "being deleted"
+    if refusal != UNBOUND_IMMEDIATE:
+        return CLAIM_UNUSABLE, "not made for this pod"
+    return CLAIM_NOT_READY, f"Pending: {_lacking(index, claim)}"
+
+
+def _lacking(index: VolumeIndex, claim: ClaimRecord) -> str:
+    if claim.volume_name:
+        return f"it is not bound to volume {claim.volume_name} yet"
+    if not claim.storage_class:
+        return "it has no class, and no volume is bound to it"
+    if claim.storage_class not in index.classes:
+        return f"its StorageClass {claim.storage_class} is not there"
+    return f"StorageClass {claim.storage_class} has not given it a volume yet"
 
 
 def binds_volumes(pod_class: PodClass) -> bool:

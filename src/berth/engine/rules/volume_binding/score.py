@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from berth.engine.rules.node_resources_fit.score import shape_table
-from berth.engine.state.arrays import IndexArray, Int64Array
+from berth.engine.state.columns import IndexArray, Int64Array
 from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions
 from berth.engine.state.volumes.objects import VolumeRecord

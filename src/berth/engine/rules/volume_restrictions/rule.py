@@ -11,20 +11,22 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
-from berth.engine.rules.reasons import MOST_PEERS, Cause, Reason
 from berth.engine.rules.vectors import blocked_where
 from berth.engine.rules.verdicts import (
+    MOST_PEERS,
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
+    Cause,
+    Reason,
     RuleVerdict,
     SharedVerdict,
     StepStatus,
 )
 from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
-from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, PodDeleted, VolumesChanged
+from berth.engine.state.columns import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import DiskUse, PodClass
 from berth.engine.state.volumes.needs import not_found

@@ -10,19 +10,20 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
+    Cause,
+    Reason,
     RuleVerdict,
     SharedVerdict,
     StepStatus,
 )
 from berth.engine.rules.volume_binding import VOLUME_NOT_FOUND, binds_volumes
-from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated, VolumesChanged
+from berth.engine.state.columns import BoolArray, IndexArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.objects import ZONE_KEYS

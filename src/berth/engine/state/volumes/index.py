@@ -14,12 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.engine.state.arrays import IndexArray
-from berth.engine.state.plans import PlanCache
+from berth.engine.state.classes import PlanCache
+from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import UNCLAIMED, ClaimUse, DiskUse, PodClass
 from berth.engine.state.tables import NodeTable
-from berth.engine.state.volumes.attachments import VolumeAttachments
-from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities
+from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities, VolumeAttachments
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
     NOTHING_TO_DO,

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.state.columns import BoolArray, IndexArray
 from berth.engine.state.pod_class import ClaimUse, PodClass
 from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.objects import ClaimKey, ClaimRecord, VolumeRecord

@@ -1,0 +1,281 @@
+"""The pod classes of a cluster: their numbers, the counters that their pods count in, and their plans."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from berth.engine.state.columns import BoolArray, IndexArray, Int32Array, Int64Array, LabelColumn, grown
+from berth.engine.state.matching import MatchIndex
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import CompiledPlan, PodClass
+from berth.kube.objects import Pod
+
+# Classes are few; past this many, those that nothing uses any more are looked for.
+_SWEEP_FLOOR = 4096
+_MOST_CHANGES = 64  # of a counter, remembered one by one
+
+
+class ClassUser(Protocol):
+    """What keeps books about classes, and is told of those that are made and forgotten."""
+
+    def class_joins(self, pod_class: PodClass) -> None: ...
+    def class_leaves(self, pod_class: PodClass) -> None: ...
+
+
+class ClassTable:
+    """All pod classes; one that nothing runs or plans may be forgotten and its number given to another.
+
+    Attributes:
+        by_number: Class number -> class, None where the number is free. Number 0 is never given out.
+        by_key: Class key -> class.
+        with_execution_rules: The classes with a rule that must hold while their pods run.
+    """
+
+    def __init__(self, index: MatchIndex, users: Sequence[ClassUser]) -> None:
+        self.by_number: list[PodClass | None] = [None]
+        self.by_key: dict[bytes, PodClass] = {}
+        self.with_execution_rules: dict[PodClass, None] = {}
+        self._index = index
+        self._users = users
+        self._free_numbers: list[int] = []
+        self._sweep_at = _SWEEP_FLOOR
+
+    def add(self, key: bytes, pod: Pod, *, node_name: str | None, options: Options, profile: str) -> PodClass:
+        if len(self.by_key) >= self._sweep_at:
+            self._sweep()
+        number = self._free_numbers.pop() if self._free_numbers else len(self.by_number)
+        pod_class = PodClass(
+            pod,
+            number=number,
+            key=key,
+            node_name=node_name,
+            index=self._index,
+            options=options,
+            profile=profile,
+        )
+        if number == len(self.by_number):
+            self.by_number.append(pod_class)
+        else:
+            self.by_number[number] = pod_class
+        self.by_key[key] = pod_class
+        if pod_class.has_execution_rules:
+            self.with_execution_rules[pod_class] = None
+        for user in self._users:
+            user.class_joins(pod_class)
+        return pod_class
+
+    def mask(self, classes: Iterable[PodClass]) -> BoolArray:
+        """Class number -> whether it is one of these."""
+        mask = np.zeros(len(self.by_number), dtype=np.bool_)
+        mask[[c.number for c in classes]] = True
+        return mask
+
+    def _sweep(self) -> None:
+        """Forget classes that nothing runs or plans, and what only they used."""
+        for pod_class in list(self.by_key.values()):
+            if not pod_class.running and pod_class.plan is None:
+                self._forget(pod_class)
+        kept = self.by_key.values()
+        self._index.keep_only({c.label_set for c in kept}, {o.term for c in kept for o in c.owned_terms})
+        self._sweep_at = max(_SWEEP_FLOOR, 2 * len(self.by_key))
+
+    def _forget(self, pod_class: PodClass) -> None:
+        del self.by_key[pod_class.key]
+        self.with_execution_rules.pop(pod_class, None)
+        for user in self._users:
+            user.class_leaves(pod_class)
+        self.by_number[pod_class.number] = None
+        self._free_numbers.append(pod_class.number)
+        for counter in pod_class.touches:
+            counter.classes.pop(pod_class, None)
+        pod_class.label_set.classes.pop(pod_class, None)
+        for owned in pod_class.owned_terms:
+            owned.term.owners.pop(pod_class, None)
+
+
+# --- counts of pods per topology domain, kept up to date as pods come and go ----------------------
+
+
+class Counter:
+    """A weighted count of pods per domain of one topology.
+
+    Every pod class that matters has a weight here; the class lists the counter among its
+    `touches`, so that a pod's coming or going updates exactly the counters it belongs to.
+
+    Attributes:
+        column: The topology; None counts per node.
+        counts: Domain id -> sum of weights. Domain 0 (no such label) stays 0 unless `unlabelled`.
+        unlabelled: Pods on nodes without the label are counted, too.
+        eligible: Nodes whose pods count; None for all.
+        living_only: Terminating pods do not count.
+        total: Sum of all counts.
+        version: Grows with every change.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_changed_since",
+        "classes",
+        "column",
+        "counts",
+        "eligible",
+        "living_only",
+        "total",
+        "unlabelled",
+        "version",
+    )
+
+    def __init__(
+        self,
+        column: LabelColumn | None,
+        size: int,
+        *,
+        eligible: BoolArray | None = None,
+        living_only: bool = False,
+        unlabelled: bool = False,
+    ) -> None:
+        self.column = column
+        self.counts: Int32Array = np.zeros(size, dtype=np.int32)
+        self.eligible = eligible
+        self.living_only = living_only
+        self.unlabelled = unlabelled
+        self.classes: dict[PodClass, None] = {}
+        self.total = 0
+        self.version = 0
+        self._changed: list[int] = []  # the domain of every change since a version
+        self._changed_since = 0
+        if column is not None:
+            column.dependents[self] = None
+
+    def grow(self, size: int) -> None:
+        self.counts = grown(self.counts, size)
+
+    def changed_since(self, version: int) -> list[int] | None:
+        """The domains that changed since a version; None if that is so long ago that any may have."""
+        if version < self._changed_since:
+            return None
+        return self._changed[version - self._changed_since :]
+
+    def release(self) -> None:
+        """Stop counting: no class touches it any more."""
+        for pod_class in self.classes:
+            del pod_class.touches[self]
+        self.classes.clear()
+        if self.column is not None:
+            self.column.dependents.pop(self, None)
+
+    def weigh(self, pod_class: PodClass, weight: int) -> None:
+        """Give a class a weight before any of its pods is counted."""
+        pod_class.touches[self] = pod_class.touches.get(self, 0) + weight
+        self.classes[pod_class] = None
+
+    def add(self, slot: int, weight: int) -> None:
+        if self.eligible is not None and not self.eligible[slot]:
+            return
+        domain = slot + 1 if self.column is None else self.column.ids[slot]
+        if domain or self.unlabelled:
+            self.counts[domain] += weight
+            self.total += weight
+            self.version += 1
+            self._changed.append(int(domain))
+            if len(self._changed) > _MOST_CHANGES:
+                self._forget_changes()
+
+    def _forget_changes(self) -> None:
+        self._changed = []
+        self._changed_since = self.version
+
+    def recount(self, slots: IndexArray, weights: Int64Array) -> None:
+        """Count afresh the given pods, one entry each: where it runs and what it weighs."""
+        if self.eligible is not None:
+            keep = self.eligible[slots]
+            slots, weights = slots[keep], weights[keep]
+        domains = slots + 1 if self.column is None else self.column.ids[slots]
+        sums = np.bincount(domains, weights=weights, minlength=len(self.counts))
+        self.counts[:] = sums.astype(np.int32)
+        if not self.unlabelled:
+            self.counts[0] = 0
+        self.total = int(self.counts.sum(dtype=np.int64))
+        self.version += 1
+        self._forget_changes()
+
+
+# --- the compiled rules that are kept for placing more pods of a class ----------------------------
+
+
+class ChangeLog:
+    """The node slots that changed, in order; readers remember how far they have read."""
+
+    __slots__ = ("_entries", "_start")
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._entries)
+
+    def append(self, slot: int) -> None:
+        self._entries.append(slot)
+
+    def since(self, position: int) -> list[int] | None:
+        """The slots changed since `position`, None if that is too long ago."""
+        return None if position < self._start else self._entries[position - self._start :]
+
+    def trim(self, keep: int) -> None:
+        if len(self._entries) > 2 * keep:
+            drop = len(self._entries) - keep
+            del self._entries[:drop]
+            self._start += drop
+
+
+class PlanCache:
+    """The plans of a cluster: told of nodes that come and go, dropped where a change goes too deep.
+
+    Attributes:
+        by_class: The classes whose rules are compiled, the one placed longest ago first.
+        shared: What plans with equal requests share, while one of them lives.
+    """
+
+    def __init__(self) -> None:
+        self.by_class: OrderedDict[PodClass, CompiledPlan] = OrderedDict()
+        self.shared: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
+        self._scratch: Int32Array = np.zeros(0, dtype=np.int32)
+
+    def scratch(self, count: int) -> Int32Array:
+        """Room for one number a node until the next call; new memory would cost more than the sums."""
+        if len(self._scratch) < count:
+            self._scratch = np.zeros(2 * count, dtype=np.int32)
+        return self._scratch[:count]
+
+    def keep(self, pod_class: PodClass, plan: CompiledPlan, most: int) -> None:
+        """Keep a new plan; beyond `most` the one used longest ago is dropped."""
+        pod_class.plan = self.by_class[pod_class] = plan
+        if len(self.by_class) > most:
+            self.drop(next(iter(self.by_class)))
+
+    def used(self, pod_class: PodClass) -> None:
+        self.by_class.move_to_end(pod_class)
+
+    def node_joins(self, slot: int) -> None:
+        for plan in self.by_class.values():
+            plan.node_joins(slot)
+
+    def node_leaves(self, slot: int) -> None:
+        for plan in self.by_class.values():
+            plan.node_leaves(slot)
+
+    def drop(self, pod_class: PodClass) -> None:
+        self.by_class.pop(pod_class).release()
+        pod_class.plan = None
+
+    def drop_all(self) -> None:
+        for pod_class in list(self.by_class):
+            self.drop(pod_class)
+        self.shared.clear()
