@@ -8,7 +8,7 @@ import pytest
 
 from berth.engine.execution.eviction_ceiling import is_replaced
 from berth.eviction import EvictionRate, EvictionSettings
-from berth.eviction.records import EvictionPhase
+from berth.eviction.state import EvictionPhase
 from berth.kube.api_resources import BUDGETS, NODES, PODS
 from berth.machines.contract import Action, Evict, Outcome
 from tests.support.scripts.eviction import EvictionScript, apart_from, near, needs_label

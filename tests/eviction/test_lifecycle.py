@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.eviction.lifecycle import EvictionLifecycle
-from berth.eviction.records import EvictionPhase
+from berth.eviction.state import EvictionPhase
 from berth.machines.contract import Action, Evict, Get, Outcome, Patch
 from tests.support.scripts.eviction import EvictionScript, needs_label
 

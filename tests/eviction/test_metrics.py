@@ -7,8 +7,8 @@ import pytest
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
 from berth.engine.state.options import Options
 from berth.eviction import EvictionMetrics, EvictionSettings
-from berth.eviction.metrics import MOST_PODS
-from berth.eviction.records import NODE_KIND
+from berth.eviction.reports import MOST_PODS
+from berth.eviction.state import NODE_KIND
 from berth.kube.api_resources import EVENTS, NAMESPACES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Create

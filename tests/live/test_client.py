@@ -11,7 +11,7 @@ import pytest
 
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import LivePod, PartialObjectMetadata
-from berth.live.client import Client
+from berth.live.client import Client, delete_options
 from berth.live.connection import ConnectionSettingsError, connect
 from berth.live.errors import (
     AlreadyExists,
@@ -45,7 +45,7 @@ def test_create_get_patch_delete() -> None:
             assert api.objects["pods", "default", "p"]["metadata"]["labels"] == {"a": "b"}
             await client.bind("p", "default", "n1")
             assert api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n1"
-            await client.delete(PODS, "p", namespace="default", grace=0)
+            await client.delete(PODS, "p", namespace="default", options=delete_options(grace=0))
             with pytest.raises(NotFound):
                 await client.get(PODS, "p", "default")
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind, unlisted_kind
 from berth.live import referred_kinds as module
-from berth.live.fleet_listing import list_fleet
+from berth.live.listing import list_fleet
 from berth.live.referred_kinds import ReferredKinds
 from berth.live.runner import Runner
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers

@@ -7,9 +7,9 @@ import pytest
 from berth.engine.placement.together import NoNode
 from berth.kube.api_resources import PODS
 from berth.machines.contract import Action, Bind, Get, Outcome
+from berth.scheduler.cycles import Placer
 from berth.scheduler.preparing import Choice
 from berth.scheduler.queue import QueuedPod
-from berth.scheduler.scheduling_cycle import Placer
 from tests.support.scripts.scheduler import SchedulerScript, anti
 
 

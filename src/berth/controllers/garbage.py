@@ -16,8 +16,7 @@ from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
 from berth.machines.contract import Action, Event, Get, Outcome
-from berth.machines.controller import describe
-from berth.machines.queue import Queue
+from berth.machines.controller import Queue, describe
 from berth.machines.recorder import Story
 
 

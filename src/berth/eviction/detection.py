@@ -21,9 +21,8 @@ from berth.engine.execution.violations import (
 from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
-from berth.eviction.records import PodRecord
 from berth.eviction.reports import EvictionReports
-from berth.eviction.state import EvictionState, rule_of
+from berth.eviction.state import EvictionState, PodRecord, rule_of
 from berth.kube.affinity.annotations import without_annotation
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Pod

@@ -16,24 +16,23 @@ from collections.abc import Callable, Sequence
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction.detection import ViolationDetector
-from berth.eviction.eviction_requests import EvictionRequests
-from berth.eviction.lifecycle import EvictionLifecycle, is_marked
+from berth.eviction.lifecycle import EvictionLifecycle, EvictionRequests, is_marked
 from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan
-from berth.eviction.records import (
+from berth.eviction.reports import EvictionReports
+from berth.eviction.safety import RATE, EvictionGates
+from berth.eviction.settings import EvictionSettings
+from berth.eviction.state import (
     ANSWERED,
     NODE_KIND,
     REQUESTED,
     EvictionAttempt,
     EvictionPhase,
     EvictionPurpose,
+    EvictionState,
     PlannedEviction,
     PodRecord,
 )
-from berth.eviction.reports import EvictionReports
-from berth.eviction.safety import RATE, EvictionGates
-from berth.eviction.settings import EvictionSettings
-from berth.eviction.state import EvictionState
 from berth.kube.api_resources import EVICTION_REQUESTS, PODS
 from berth.kube.objects import LivePod, Node, PartialObjectMetadata, PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector

@@ -9,13 +9,18 @@ from __future__ import annotations
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
-from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import DomainCounts, EvictionPlan
-from berth.eviction.records import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, expect
-from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports, Tell
+from berth.eviction.reports import (
+    COMPONENT,
+    CONTROLLERS,
+    EvictionMetrics,
+    EvictionReports,
+    EvictionStateCollector,
+    Tell,
+)
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
-from berth.eviction.state import EvictionState
+from berth.eviction.state import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, EvictionState, expect
 from berth.kube.api_resources import BUDGETS, EVICTION_REQUESTS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
 from berth.kube.well_known import SYSTEM_NAMESPACE

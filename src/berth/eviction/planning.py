@@ -15,9 +15,8 @@ from berth.engine.execution.eviction_ceiling import Halt, HaltPolicy, is_in, is_
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set, replacement_nodes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.tables import NOWHERE
-from berth.eviction.records import NODE_KIND, POD_KIND, PlannedEviction
 from berth.eviction.safety import EvictionHalts
-from berth.eviction.state import EvictionState
+from berth.eviction.state import NODE_KIND, POD_KIND, EvictionState, PlannedEviction
 from berth.kube.objects import Node
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED

@@ -19,8 +19,8 @@ from berth.engine.execution.eviction_ceiling import (
     stopping,
 )
 from berth.eviction.pacing import Departures, OwnedPods, OwnerReturns, owner_id
-from berth.eviction.records import EvictionAttempt, PlannedEviction
 from berth.eviction.settings import EvictionRate, EvictionSettings
+from berth.eviction.state import EvictionAttempt, PlannedEviction
 from berth.kube.objects import LivePod
 from berth.machines.cache import Cache
 from berth.machines.rates import TokenBucket

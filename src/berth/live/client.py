@@ -6,11 +6,11 @@ answer; repeating, waiting and reconnecting are decided by its callers.
 
 from __future__ import annotations
 
-import logging
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -20,6 +20,8 @@ import msgspec
 from berth.kube.api_resources import EVENTS, PODS, Resource
 from berth.kube.objects import RawObject
 from berth.kube.well_known import JSON, MERGE_PATCH
+from berth.live.answers import Frame, Page, frame_of, page_of
+from berth.live.direct import Answer, Direct
 from berth.live.errors import (
     ApiError,
     NotSent,
@@ -28,10 +30,7 @@ from berth.live.errors import (
     from_answer,
     in_words,
 )
-from berth.live.ratelimit import Limiter, Urgency
-from berth.live.wire.answers import Frame, Page, frame_of, page_of
-from berth.live.wire.direct import Direct
-from berth.live.wire.fence import Fence, FencedBody
+from berth.live.turns import Fence, FencedBody, Limiter, Urgency
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
@@ -40,7 +39,6 @@ SILENCE = 90.0
 # What is small and sent often, and what aiohttp does not repeat by itself either.
 _SENT_DIRECT = frozenset({"POST", "PATCH"})
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +118,8 @@ class Client:
 
     def unlimited(self) -> Client:
         """The same connection for what must not wait or be held up, such as the renewal of a lease."""
-        same = Client(
-            self._session,
-            self.url,
-            self._headers,
-            timeout=self._timeout,
-            request_options=self._options,
-            rejected=self._rejected,
-            direct=self._direct,
-        )
-        same.served = self.served
+        same = copy(self)
+        same.limiter = same.fence = None
         return same
 
     def _path(self, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -140,8 +130,8 @@ class Client:
         if self.limiter is None:
             return self
         await self.limiter.acquire(_urgency(resource))
-        ready = self.unlimited()
-        ready.fence = self.fence
+        ready = copy(self)
+        ready.limiter = None
         return ready
 
     async def close(self) -> None:
@@ -183,49 +173,27 @@ class Client:
         form: str = MERGE_PATCH,
         parameters: dict[str, str] | None = None,
     ) -> bytes:
-        path = self._path(resource, namespace, name, subresource)
+        path, urgency = self._path(resource, namespace, name, subresource), _urgency(resource)
         return await self.request(
-            "PATCH",
-            path,
-            body=body,
-            content_type=form,
-            parameters=parameters,
-            urgency=_urgency(resource),
+            "PATCH", path, body=body, content_type=form, parameters=parameters, urgency=urgency
         )
 
     async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        *,
-        namespace: str = "",
-        uid: str | None = None,
-        resource_version: str | None = None,
-        grace: int | None = None,
-        propagation: str | None = None,
+        self, resource: Resource, name: str, *, namespace: str = "", options: RawObject | None = None
     ) -> bytes:
-        body = delete_options(uid, resource_version, grace, propagation)
+        body = options or delete_options()
         return await self.request("DELETE", self._path(resource, namespace, name), body=body)
 
     async def delete_all(self, resource: Resource, namespace: str = "") -> bytes:
         return await self.request("DELETE", self._path(resource, namespace), body=delete_options())
 
-    async def evict(
-        self,
-        name: str,
-        namespace: str,
-        *,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        grace: int | None = None,
-    ) -> bytes:
+    async def evict(self, name: str, namespace: str, options: RawObject) -> bytes:
         """Ask to remove a pod; raises TooManyRequests while a disruption budget forbids it."""
         body: RawObject = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
         }
-        options = delete_options(uid, resource_version, grace)
         if len(options) > 2:
             body["deleteOptions"] = options
         return await self.request("POST", PODS.path(namespace, name, "eviction"), body=body)
@@ -349,52 +317,44 @@ class Client:
         """
         data = msgspec.json.encode(body) if isinstance(body, dict | list) else body
         seconds = self._timeout * patience
-        if data is not None and parameters is None and method in _SENT_DIRECT and Direct.takes(path):
-            direct = self._direct
-            if direct is not None:
-                await self._turn(urgency)
-                return await self._send(direct, method, path, data, (content_type, accept), seconds)
-        limits = aiohttp.ClientTimeout(total=seconds)
-        async with self._open(
-            method,
-            path,
-            data=data,
-            content_type=content_type,
-            parameters=parameters,
-            limits=limits,
-            urgency=urgency,
-            accept=accept,
-        ) as response:
-            answer = await response.read()
-            if response.status >= 300:
-                raise from_answer(response.status, answer, response.headers, time.time())
-            return answer
+        direct = self._direct if parameters is None and method in _SENT_DIRECT else None
+        if data is None or direct is None or not Direct.takes(path):
+            async with self._open(
+                method,
+                path,
+                data=data,
+                content_type=content_type,
+                parameters=parameters,
+                limits=aiohttp.ClientTimeout(total=seconds),
+                urgency=urgency,
+                accept=accept,
+            ) as response:
+                answer = Answer(response.status, response.headers, await response.read())
+        else:
+            headers, kind = await self._admitted(urgency), (content_type, accept)
+            try:
+                answer = await direct.ask(
+                    method, path, data, headers=headers, kind=kind, seconds=seconds, fence=self.fence
+                )
+            except OSError as error:
+                raise Unreachable(in_words(error)) from error
+            self._look_at(answer.status)
+        if answer.status >= 300:
+            raise from_answer(answer.status, answer.body, answer.headers, time.time())
+        return answer.body
 
-    async def _turn(self, urgency: Urgency) -> None:
+    async def _admitted(self, urgency: Urgency) -> dict[str, str]:
+        """Wait for a turn; then what proves who we are."""
         if self.limiter is not None:
             await self.limiter.acquire(urgency)
-
-    async def _proof(self) -> dict[str, str]:
         try:
             return await self._headers()
         except Exception as error:  # a plugin of the user's, say
             raise Unreachable(f"no credentials to be had: {error}") from error
 
-    async def _send(
-        self, direct: Direct, method: str, path: str, data: bytes, kind: tuple[str, str], seconds: float
-    ) -> bytes:
-        headers = await self._proof()
-        try:
-            answer = await direct.ask(
-                method, path, data, headers=headers, kind=kind, seconds=seconds, fence=self.fence
-            )
-        except OSError as error:
-            raise Unreachable(in_words(error)) from error
-        if answer.status == 401 and self._rejected is not None:
+    def _look_at(self, status: int) -> None:
+        if status == 401 and self._rejected is not None:
             self._rejected()
-        if answer.status >= 300:
-            raise from_answer(answer.status, answer.body, answer.headers, time.time())
-        return answer.body
 
     @asynccontextmanager
     async def _open(  # noqa: PLR0913 - all but three are optional
@@ -409,8 +369,7 @@ class Client:
         urgency: Urgency = Urgency.URGENT,
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        await self._turn(urgency)
-        headers = {**await self._proof(), "Accept": accept}
+        headers = {**await self._admitted(urgency), "Accept": accept}
         if data is not None:
             headers["Content-Type"] = content_type
         fenced = None if self.fence is None or method == "GET" else FencedBody(data or b"", self.fence)
@@ -425,8 +384,7 @@ class Client:
                 allow_redirects=False,
                 **self._options,
             ) as response:
-                if response.status == 401 and self._rejected is not None:
-                    self._rejected()
+                self._look_at(response.status)
                 yield response
         except ApiError:
             raise

@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from berth.live.client import Client, ssl_context
-from berth.live.ratelimit import Limiter
-from berth.live.wire.direct import Direct
+from berth.live.direct import Direct
+from berth.live.turns import Limiter
 
 _log = logging.getLogger(__name__)
 HOME = Path("~/.kube/config")

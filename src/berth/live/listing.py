@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from berth.kube.api_resources import (
+    BINDINGS,
     BUDGETS,
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    CLUSTERS,
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -21,18 +25,21 @@ from berth.kube.api_resources import (
     OWNERS,
     POD_GROUPS,
     PODS,
+    POLICIES,
     PRIORITY_CLASSES,
+    RESOURCE_BINDINGS,
     RESOURCE_CLAIMS,
     STORAGE,
     Resource,
     versions_of,
 )
+from berth.kube.karmada import Binding
 from berth.kube.manifests.manifest import Manifest, listed
 from berth.kube.objects import Pod
 from berth.kube.pods import group_of
 from berth.kube.versions import NEWEST, ServerVersion, version_of_server
 from berth.live.client import PAGE, Client
-from berth.live.discovery import ask_version
+from berth.live.discovery import ask_version, find
 from berth.live.errors import (
     ApiError,
     Expired,
@@ -238,3 +245,51 @@ def left_out(resource: Resource, why: str) -> str:
 
 def _refused(client: Client, resource: Resource, error: ApiError) -> ApiError:
     return ApiError(error.code, error.reason, f"{client.url}: {resource.name} cannot be listed: {error}")
+
+
+# --- what Karmada's API server holds, as far as placing workloads goes ----------------------------
+
+_OF_FLEETS = (CLUSTERS, RESOURCE_BINDINGS)  # required
+_OTHERS = (CLUSTER_BINDINGS, POLICIES, CLUSTER_POLICIES, NAMESPACES)
+
+
+async def list_fleet(client: Client, progress: Progress | None = None) -> Listing:
+    """Clusters, bindings, policies and namespaces, and the workloads that bindings refer to.
+
+    Raises:
+        ListingError: clusters or bindings cannot be listed, or the server does not answer.
+        berth.kube.manifests.manifest.ManifestError: an object cannot be read.
+    """
+    lister = Lister(client, progress, _OF_FLEETS)
+    found = await lister.all((*_OF_FLEETS, *_OTHERS))
+    kinds = {_kind(item) for resource in BINDINGS for item in found[resource] or ()}
+    found |= await lister.all(await _served(client, kinds, lister.notes))
+    manifests: list[Manifest] = []
+    for resource, items in found.items():
+        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
+    return Listing(manifests, lister.notes)
+
+
+def _kind(item: msgspec.Raw) -> tuple[str, str]:
+    try:
+        reference = msgspec.json.decode(item, type=Binding).spec.resource
+    except msgspec.MsgspecError:
+        return "", ""  # reading the binding itself will say what is wrong
+    return reference.api_version or "", reference.kind or ""
+
+
+async def _served(client: Client, kinds: set[tuple[str, str]], notes: list[str]) -> list[Resource]:
+    known = {(resource.api_version, resource.kind) for resource in (*_OF_FLEETS, *_OTHERS)}
+    found = []
+    for api_version, kind in sorted(kinds - known - {("", "")}):
+        try:
+            resource = await find(client, api_version, kind)
+        except ApiError as error:
+            raise ListingError(
+                f"{client.url}: {kind} of {api_version} cannot be looked up: {error}"
+            ) from None
+        if resource is None:
+            notes.append(f"{kind} of {api_version} is not served, so their labels are those of the bindings")
+        else:
+            found.append(resource)
+    return found

@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ import msgspec
 
 from berth.kube.api_resources import Resource
 from berth.kube.well_known import ADDED, DELETED
-from berth.live.client import Client
+from berth.live.client import Client, delete_options
 from berth.live.errors import ApiError, NotSent
 from berth.live.logs import say, v
 from berth.machines.contract import (
@@ -62,78 +62,41 @@ async def perform(
         confirms: Asked when it is our turn: nothing is sent if it says no.
     """
     while True:
-        ready, free = await _turn(client, action, waits=confirms is not None)
+        ready = client if confirms is None and client.fence is None else await client.turn(action.resource)
+        free = client.fence is None or isinstance(action, Get) or await client.fence.opened()
         if confirms is not None and not confirms(action):
             return Outcome(at=clock(), code=409, reason="Conflict", message="no longer meant")
         try:
             body = await _request(ready, action)
-        except NotSent as error:
-            if not free:
-                return _failed(error, clock())
         except ApiError as error:
-            return _failed(error, clock())
+            if not (free and isinstance(error, NotSent)):
+                said = (error.code, error.reason, error.message)
+                return Outcome(clock(), *said, retry_after=error.retry_after, details=error.details)
         else:
             return Outcome(at=clock(), body=body)
 
 
-async def _turn(client: Client, action: Action, *, waits: bool) -> tuple[Client, bool]:
-    """Who makes the request once it is its turn, and whether it may be made as far as is known."""
-    ready = await client.turn(action.resource) if waits or client.fence is not None else client
-    free = client.fence is None or isinstance(action, Get) or await client.fence.opened()
-    return ready, free
-
-
-def _failed(error: ApiError, now: float) -> Outcome:
-    return Outcome(
-        at=now,
-        code=error.code,
-        reason=error.reason,
-        message=error.message,
-        retry_after=error.retry_after,
-        details=error.details,
-    )
-
-
-async def _request(client: Client, action: Action) -> bytes:  # noqa: PLR0911 - one line an action
+def _request(client: Client, action: Action) -> Awaitable[bytes]:  # noqa: PLR0911 - one line an action
     resource, namespace, name = action.resource, action.namespace, action.name
     match action:
-        case Create():
-            return await client.create(resource, action.body, namespace, name, action.subresource)
-        case Update():
-            return await client.update(resource, action.body, namespace, action.subresource)
-        case Patch():
-            return await client.patch(
-                resource,
-                name,
-                action.body,
-                namespace=namespace,
-                subresource=action.subresource,
-                form=action.form,
-            )
-        case Delete():
-            return await client.delete(
-                resource,
-                name,
-                namespace=namespace,
-                uid=action.uid,
-                resource_version=action.resource_version,
-                grace=action.grace,
-                propagation=action.propagation,
-            )
-        case DeleteAll():
-            return await client.delete_all(resource, namespace)
-        case Evict():
-            return await client.evict(
-                name,
-                namespace,
-                uid=action.uid,
-                resource_version=action.resource_version,
-                grace=action.grace,
-            )
         case Bind():
-            return await client.bind(name, namespace, action.node, uid=action.uid)
+            return client.bind(name, namespace, action.node, uid=action.uid)
+        case Create():
+            return client.create(resource, action.body, namespace, name, action.subresource)
+        case Update():
+            return client.update(resource, action.body, namespace, action.subresource)
+        case Patch(body=body, subresource=part, form=form):
+            return client.patch(resource, name, body, namespace=namespace, subresource=part, form=form)
+        case Delete():
+            options = delete_options(action.uid, action.resource_version, action.grace, action.propagation)
+            return client.delete(resource, name, namespace=namespace, options=options)
+        case DeleteAll():
+            return client.delete_all(resource, namespace)
+        case Evict():
+            options = delete_options(action.uid, action.resource_version, action.grace)
+            return client.evict(name, namespace, options)
         case Get():
-            return await client.get(resource, name, namespace)
+            return client.get(resource, name, namespace)
     raise TypeError(action)
 
 
@@ -322,10 +285,9 @@ class MachineLoop:
             self._idle -= 1
             self._under_way += 1
             try:
-                outcome = await self._perform(action)
+                await self._carry_out(action)
             finally:
                 self._under_way -= 1
-            self._answer(action, outcome)
 
     async def _write(self, *, first: bool) -> None:
         """Write events; only the first writer does while other requests are under way."""
@@ -340,53 +302,30 @@ class MachineLoop:
             action = self._events.popleft()
             self._writing += 1
             try:
-                outcome = await self._perform(action)
+                await self._carry_out(action)
             finally:
                 self._writing -= 1
-            self._answer(action, outcome)
 
-    async def _perform(self, action: Action) -> Outcome:
+    async def _carry_out(self, action: Action) -> None:
         async with self._slots:
-            return await perform(self._client, action, self._clock, self._confirms)
-
-    def _answer(self, action: Action, outcome: Outcome) -> None:
+            outcome = await perform(self._client, action, self._clock, self._confirms)
         self._tell(action, outcome)
         self.machine.done(action, outcome)
         self.consider()
 
     def _tell(self, action: Action, outcome: Outcome) -> None:
+        if outcome.ok:
+            if isinstance(action, Bind) and _log.isEnabledFor(v(2)):
+                pod = f"{action.namespace}/{action.name}"
+                say(_log, v(2), "Successfully bound pod to node", pod=pod, node=action.node)
+            return
+        name, failure = f"{action.namespace}/{action.name}", {"code": outcome.code, "err": outcome.message}
         if isinstance(action, Bind):
-            _tell_binding(action, outcome)
-        elif not (outcome.ok or outcome.missing):
+            say(_log, logging.WARNING, "Failed to bind pod", pod=name, node=action.node, **failure)
+        elif not outcome.missing:
             level = logging.DEBUG if action.purpose is EVENT else self._settings.failures
-            if _log.isEnabledFor(level):
-                what = f"{type(action).__name__} {action.resource.name}"
-                name = f"{action.namespace}/{action.name}"
-                say(
-                    _log,
-                    level,
-                    "Request failed",
-                    what=what,
-                    object=name,
-                    code=outcome.code,
-                    err=outcome.message,
-                )
-
-
-def _tell_binding(action: Bind, outcome: Outcome) -> None:
-    pod = f"{action.namespace}/{action.name}"
-    if not outcome.ok:
-        say(
-            _log,
-            logging.WARNING,
-            "Failed to bind pod",
-            pod=pod,
-            node=action.node,
-            code=outcome.code,
-            err=outcome.message,
-        )
-    elif _log.isEnabledFor(v(2)):
-        say(_log, v(2), "Successfully bound pod to node", pod=pod, node=action.node)
+            what = f"{type(action).__name__} {action.resource.name}"
+            say(_log, level, "Request failed", what=what, object=name, **failure)
 
 
 def _seen_through(lens: Callable[[Any], Any], event: Event) -> Event | None:

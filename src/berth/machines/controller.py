@@ -2,14 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Outcome
-from berth.machines.queue import Queue
+from berth.machines.rates import Backoff
 from berth.machines.recorder import EVENT, Recorder, Story
+
+K = TypeVar("K", bound=Hashable)
+
+_BACKOFF = Backoff(first=0.05, longest=60.0)
+
+
+class Queue(Generic[K]):
+    """Keys are given out once; a key with actions under way is held back until they are done."""
+
+    def __init__(self) -> None:
+        self._ready: dict[K, None] = {}
+        self._when: dict[K, float] = {}
+        self._timers: list[tuple[float, int, K]] = []
+        self._count = 0
+        self._busy: dict[K, int] = {}
+        self._failures: dict[K, int] = {}
+        self._failed: set[K] = set()
+
+    def add(self, key: K) -> None:
+        self._ready[key] = None
+
+    def add_at(self, key: K, when: float) -> None:
+        """Look at the key at that time at the latest."""
+        known = self._when.get(key)
+        if known is not None and known <= when:
+            return
+        self._when[key] = when
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, key))
+
+    def forget(self, key: K) -> None:
+        self._ready.pop(key, None)
+        self._when.pop(key, None)
+        self._failures.pop(key, None)
+        self._failed.discard(key)
+
+    def take(self, now: float) -> list[K]:
+        """The keys that are due and free."""
+        while self._timers and self._timers[0][0] <= now:
+            when, _, key = heapq.heappop(self._timers)
+            if self._when.get(key) == when:
+                del self._when[key]
+                self._ready[key] = None
+        if not self._ready:
+            return []
+        free = [key for key in self._ready if key not in self._busy]
+        for key in free:
+            del self._ready[key]
+        return free
+
+    def due(self) -> float | None:
+        if any(key not in self._busy for key in self._ready):
+            return 0.0
+        while self._timers and self._when.get(self._timers[0][2]) != self._timers[0][0]:
+            heapq.heappop(self._timers)  # it was brought forward or forgotten
+        return self._timers[0][0] if self._timers else None
+
+    # --- actions under way ------------------------------------------------------------------------
+
+    def is_busy(self, key: K) -> bool:
+        """Whether actions of the key are under way."""
+        return key in self._busy
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    def started(self, key: K, actions: int) -> None:
+        if actions:
+            self._busy[key] = self._busy.get(key, 0) + actions
+
+    def finished(self, key: K, *, ok: bool, at: float, wait: float | None = None) -> None:
+        """One action of the key is done; if it failed the key is due again, later each time."""
+        if not ok:
+            self._failed.add(key)
+            self.add_at(key, at + max(_BACKOFF.after(self.failures(key) + 1), wait or 0.0))
+        left = self._busy.get(key, 1) - 1
+        if left:
+            self._busy[key] = left
+            return
+        self._busy.pop(key, None)
+        if key in self._failed:
+            self._failed.discard(key)
+            self._failures[key] = self._failures.get(key, 0) + 1
+        else:
+            self._failures.pop(key, None)
 
 
 class Controller:

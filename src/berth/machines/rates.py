@@ -1,4 +1,4 @@
-"""How often something is tried: later after each failure, and so many times a second.
+"""How often something is tried: later after each failure, and so many times a second; and by which clock.
 
 Whoever tries counts the failures; nothing of them is remembered here, and times and chance are handed in.
 """
@@ -6,6 +6,7 @@ Whoever tries counts the failures; nothing of them is remembered here, and times
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import dataclass
 
 _DOUBLINGS = 60  # past any limit, and far from where floats end
@@ -67,3 +68,19 @@ class TokenBucket:
             gained = 0.0 if self._at is None else (now - self._at) * self._rate
             self._tokens = min(self._tokens + gained, self._burst)
             self._at = now
+
+
+# --- the time, as long-lived processes should count it --------------------------------------------
+
+_OFFSET = time.time() - time.monotonic()
+_LASTING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady() -> float:
+    """Seconds since the epoch that never jump: a clock that is set back must not stop every timer."""
+    return _OFFSET + time.monotonic()
+
+
+def lasting() -> float:
+    """Seconds that also pass while this process is stopped or the machine sleeps: others do not wait."""
+    return time.clock_gettime(_LASTING)

@@ -59,10 +59,7 @@ class Groups:
         self._groups: dict[GroupKey, Group] = {}
 
     def of(self, key: GroupKey) -> Group:
-        found = self._groups.get(key)
-        if found is None:
-            found = self._groups[key] = Group(key)
-        return found
+        return self._groups.get(key) or self._groups.setdefault(key, Group(key))
 
     def object_of(self, key: GroupKey) -> PodGroup | None:
         found = self._groups.get(key)
@@ -77,10 +74,9 @@ class Groups:
         return group
 
     def wait(self, record: QueuedPod) -> None:
-        key = group_of(record.pod)
-        record.group = key
-        if key is not None:
-            group = self.of(key)
+        record.group = group_of(record.pod)
+        if record.group is not None:
+            group = self.of(record.group)
             group.placed.discard(record.key)
             group.pending[record.key] = record
 
@@ -96,15 +92,13 @@ class Groups:
 
     def place(self, key: Key, pod: Pod) -> None:
         """A pod has a node."""
-        name = group_of(pod)
-        if name is not None:
+        if (name := group_of(pod)) is not None:
             group = self.of(name)
             group.pending.pop(key, None)
             group.placed.add(key)
 
     def leave(self, key: Key, pod: Pod) -> None:
-        name = group_of(pod)
-        if name is not None:
+        if (name := group_of(pod)) is not None:
             group = self.of(name)
             group.pending.pop(key, None)
             group.placed.discard(key)

@@ -4,8 +4,8 @@ awaited, and its claims to devices are reserved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from berth.engine.rules.dynamic_resources import reserves_claims
@@ -84,27 +84,17 @@ class Nominations:
         """The pod itself now counts, on whatever node."""
         self.pods.pop(key, None)
 
-    @contextmanager
-    def as_seen_by(self, key: Key, priority: int) -> Iterator[None]:
+    def as_seen_by(self, key: Key, priority: int) -> AbstractContextManager[object]:
         """The cluster with no reservation of the pod itself or of lesser ones."""
-        unseen = [
-            pod_name(held.pod)
-            for owner, held in self.pods.items()
-            if owner == key or held.priority < priority
-        ]
-        if not unseen:
-            yield
-            return
-        cluster = self._mirror.cluster
-        with cluster.without(*filter(cluster.has_pod, unseen)):
-            yield
+        unseen = [held for owner, held in self.pods.items() if owner == key or held.priority < priority]
+        return self._without(unseen) if unseen else nullcontext()
 
-    @contextmanager
-    def without_any(self) -> Iterator[None]:
-        present = [pod_name(held.pod) for held in self.pods.values()]
+    def without_any(self) -> AbstractContextManager[object]:
+        return self._without(self.pods.values())
+
+    def _without(self, unseen: Iterable[Nomination]) -> AbstractContextManager[object]:
         cluster = self._mirror.cluster
-        with cluster.without(*filter(cluster.has_pod, present)):
-            yield
+        return cluster.without(*filter(cluster.has_pod, (pod_name(held.pod) for held in unseen)))
 
 
 # --- volumes --------------------------------------------------------------------------------------
@@ -141,21 +131,16 @@ class VolumeWork:
             return None
         self._mirror.promise_volumes(name, decisions, choice.node)
         self.pods[record.key] = _Work(choice.pod_class, name, choice.node, tuple(decisions.provision))
-        provisioned = [
+        asked: list[Action] = [
             self._annotated(record, CLAIMS, claim, {SELECTED_NODE: choice.node})
             for claim in decisions.provision
         ]
-        bound = [
-            self._annotated(
-                record,
-                VOLUMES,
-                ("", volume),
-                {BOUND_BY_CONTROLLER: "yes"},
-                spec={"claimRef": self._reference(namespace, claim)},
+        for volume, *claim in decisions.bind:
+            spec = {"claimRef": self._reference(*claim)}
+            asked.append(
+                self._annotated(record, VOLUMES, ("", volume), {BOUND_BY_CONTROLLER: "yes"}, spec=spec)
             )
-            for volume, namespace, claim in decisions.bind
-        ]
-        return [*provisioned, *bound]
+        return asked
 
     def _annotated(
         self, record: QueuedPod, resource: Resource, at: Key, annotations: RawObject, **more: RawObject
@@ -380,11 +365,8 @@ class Reservations:
 def _returning(reservation: Patch, uid: str) -> Patch:
     body = reservation.body if isinstance(reservation.body, dict) else {}
     entry = {"$patch": "delete", "uid": uid}
-    return replace(
-        reservation,
-        body={**body, "status": {"reservedFor": [entry]}},
-        purpose=SchedulerPurpose.RETURN,
-    )
+    body = {**body, "status": {"reservedFor": [entry]}}
+    return replace(reservation, body=body, purpose=SchedulerPurpose.RETURN)
 
 
 def _uid(action: Action) -> str:

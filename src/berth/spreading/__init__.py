@@ -4,7 +4,7 @@ The ReplicaSet controller deletes the pods with the lowest `controller.kubernete
 this machine keeps the costs of spread pods in the order in which they are best removed.
 """
 
+from berth.spreading.groups import SpreadingSettings
 from berth.spreading.machine import KeepSpread
-from berth.spreading.settings import SpreadingSettings
 
 __all__ = ["KeepSpread", "SpreadingSettings"]

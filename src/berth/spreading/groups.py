@@ -1,15 +1,43 @@
-"""Which pods belong to which ReplicaSet, and whose order a change may alter."""
+"""Which pods belong to which ReplicaSet, whose order a change may alter, and whose turn it is to move."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from berth.engine.execution.rebalancing import Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
+from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import Selector
+from berth.machines.rates import Backoff
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadingSettings:
+    """How groups are kept spread; times in seconds.
+
+    Attributes:
+        options: How the rules are read; the gate KeepSpread switches this off: costs are then taken back.
+        settle: Changes are gathered for so long before a group is ranked.
+        rebalance: What workloads may be moved for that say nothing about it themselves.
+        rebalance_delay: A node that came or changed is trusted with replacements after so long.
+        dry_run: Only tell what would be done.
+    """
+
+    options: Options = field(default_factory=Options)
+    settle: float = 0.3
+    rebalance: Rebalance = field(default_factory=Rebalance)
+    rebalance_delay: float = 30.0
+    dry_run: bool = False
+
+    @property
+    def enabled(self) -> bool:
+        return self.options.gates.keep_spread
+
 
 _MOST_KNOWN = 4096  # sets of labels whose groups are remembered
 
@@ -82,3 +110,123 @@ class SpreadGroups:
             found = tuple(key for key, group in self.by_key.items() if group.concerns(namespace, labels))
             self._concerned[known] = found
         return found
+
+
+# --- one group after the other, and no circles ------------------------------------------------------
+# Whose turn it is to move a pod goes round, as a plan of all groups has it.  A turn ends when the replacement
+# has a node: so each move is judged by where the last one landed, and what is done is what was planned.
+# Nobody is waited for longer than a while: whoever is held up, by a rate, a halt or a container that does not
+# start, may go later, and is not in the way of the others until then.  A replacement that did no good keeps
+# its workload where it is, longer each time.
+
+PATIENCE = 60.0  # for whoever has the turn, or is next and not Ready yet
+
+
+class Turns:
+    """The order of the groups.
+
+    Attributes:
+        given: Who may move now, and since when; the last of them has the turn.
+        asked: Who was asked since the last replacement landed, and has nobody to move.
+        landed: When that was.
+    """
+
+    def __init__(self) -> None:
+        self._last: Key | None = None
+        self.given: dict[Key, float] = {}
+        self.asked: set[Key] = set()
+        self.landed = 0.0
+
+    def in_order(self, keys: Iterable[Key]) -> list[Key]:
+        """The groups that are to be asked, the next one first."""
+        ordered = sorted(keys)
+        start = bisect_right(ordered, self._last) if self._last is not None else 0
+        return [key for key in (*ordered[start:], *ordered[:start]) if key not in self.asked]
+
+    def give(self, key: Key, now: float) -> None:
+        self._last = key
+        self.given.pop(key, None)
+        self.given[key] = now
+
+    def taken_until(self, now: float) -> float | None:
+        """Until when somebody has the turn; None if it is free."""
+        since = next(reversed(self.given.values()), None)
+        return since + PATIENCE if since is not None and now < since + PATIENCE else None
+
+    def end(self, key: Key, landed: float | None = None) -> None:
+        """A group moves nobody any more, or its replacement landed, at that time."""
+        self.given.pop(key, None)
+        if landed is not None:
+            self.landed = landed
+            self.asked.clear()
+
+    def rest(self) -> None:
+        """Nobody has anybody to move: the circle begins anew."""
+        self._last = None
+
+
+# --- where replacements landed ----------------------------------------------------------------------
+
+_RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
+_MEMORY = 3600.0  # landings are remembered for so long, and after a pause for as long again
+_MOST_LANDINGS = 100
+
+
+@dataclass(slots=True)
+class LandingMemory:
+    """Where replacements of a workload landed, and how often that was no good.
+
+    Attributes:
+        until: Until when it stays as it is.
+    """
+
+    _bound: Callable[[str], Pod | None]
+    touched: float
+    until: float = 0.0
+    _landings: dict[str, str] = field(default_factory=dict)  # pod -> node
+    _returns: int = 0
+
+    def keep(self, landings: dict[str, str], now: float) -> None:
+        """Replacements landed where it helps."""
+        self._landings |= landings
+        while len(self._landings) > _MOST_LANDINGS:
+            del self._landings[next(iter(self._landings))]
+        self.touched = now
+
+    def notice_lost(self, node: str | None, now: float) -> None:
+        """Back off if a replacement went to the same node before, and did not stay there.
+
+        Whatever else was lost was lost with it, such as a whole zone: that counts once.
+        """
+        there = {
+            pod: landing
+            for pod, landing in self._landings.items()
+            if (bound := self._bound(pod)) is not None and bound.spec.node_name == landing
+        }
+        if any(landing == node for pod, landing in self._landings.items() if pod not in there):
+            self._landings = there
+            self.back_off(now)
+
+    def back_off(self, now: float) -> None:
+        """It was no good again."""
+        self._returns += 1
+        self.touched = now
+        self.until = now + _RETURNS.after(self._returns)
+
+    def is_over(self, now: float) -> bool:
+        return now > max(self.until, self.touched) + _MEMORY
+
+
+class Landings:
+    """The memories, by the uid of the workload; `bound` finds a pod that has a node."""
+
+    def __init__(self, bound: Callable[[str], Pod | None]) -> None:
+        self._bound = bound
+        self._by_uid: dict[str, LandingMemory] = {}
+
+    def of(self, uid: str, now: float) -> LandingMemory:
+        memory = self._by_uid.get(uid)
+        if memory is None or memory.is_over(now):
+            self._by_uid = {each: known for each, known in self._by_uid.items() if not known.is_over(now)}
+            memory = self._by_uid[uid] = LandingMemory(self._bound, now)
+        return memory

@@ -39,9 +39,15 @@ from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
 from berth.machines.contract import WantedMove
 from berth.machines.mirror import Mirror, pod_key
-from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
-from berth.spreading.pacing import PATIENCE, LandingMemory, Landings, Turns
-from berth.spreading.settings import SpreadingSettings
+from berth.spreading.groups import (
+    PATIENCE,
+    LandingMemory,
+    Landings,
+    SpreadGroups,
+    SpreadingSettings,
+    SpreadReplicaSet,
+    Turns,
+)
 
 # Why a group that is uneven stays as it is, besides what the engine says.
 BUDGET, NEW_NODE, BACKED_OFF, UNDER_WAY = "budget", "new-node", "backed-off", "under-way"

@@ -35,9 +35,17 @@ from berth.kube.pods import is_finished
 from berth.kube.well_known import DELETED
 from berth.live.client import Client
 from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
-from berth.live.fleet_listing import list_fleet
 from berth.live.informer import Informer
-from berth.live.listing import ASKED_FOR, CONTEXT, NAMED, REQUIRED, WITHOUT_STORAGE, Listing, left_out
+from berth.live.listing import (
+    ASKED_FOR,
+    CONTEXT,
+    NAMED,
+    REQUIRED,
+    WITHOUT_STORAGE,
+    Listing,
+    left_out,
+    list_fleet,
+)
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row

@@ -25,9 +25,9 @@ from berth.live.component.election import (
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.errors import NotSent
 from berth.live.machine_loop import perform
-from berth.live.ratelimit import Limiter
-from berth.machines.clock import lasting
+from berth.live.turns import Limiter
 from berth.machines.contract import Bind, Get, Outcome
+from berth.machines.rates import lasting
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 

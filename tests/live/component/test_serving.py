@@ -20,10 +20,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from berth.certificates import self_signed
 from berth.files import write_private
 from berth.live.client import Client
-from berth.live.component import reviews, serving
+from berth.live.component import serving
 from berth.live.component.endpoint import ServingError, ServingSettings
-from berth.live.component.reviews import Reviewer
-from berth.live.component.serving import Checks, serve
+from berth.live.component.serving import Checks, Reviewer, serve
 from tests.support.api.client import Client as ServerClient
 from tests.support.api.fake import FakeApi, Raw
 from tests.support.api.fake import serving as serving_api
@@ -245,7 +244,7 @@ def test_reviews_ask_for_the_path_and_are_kept(monkeypatch: pytest.MonkeyPatch) 
             assert (await reviewer.verdict("weak", "get", "/metrics")).status == 403
             assert (await reviewer.verdict("good", "get", "/version")).status == 200
             assert len(api.reviews) == asked + 4
-            monkeypatch.setattr(reviews, "_KEPT", 2)
+            monkeypatch.setattr(serving, "_KEPT", 2)
             for guess in ("one", "two", "three"):
                 await reviewer.verdict(guess, "get", "/metrics")
             assert len(reviewer._known) <= 4

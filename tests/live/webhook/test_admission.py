@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
-from berth.live.webhook import admission_review
+from berth.live.webhook import admission
 from berth.live.webhook.admission import PODS, AdmissionVerdict, admit
 from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.live.webhook.reviews import (
@@ -33,7 +33,7 @@ BAD = apart(term(""), rule=EXECUTION)
 
 
 def verdict_on(question: Json, policy: AdmissionPolicy | None = None) -> AdmissionVerdict:
-    return admit(admission_review.read(json.dumps(question).encode()), policy or AdmissionPolicy())
+    return admit(admission.read(json.dumps(question).encode()), policy or AdmissionPolicy())
 
 
 def refused(question: Json, policy: AdmissionPolicy | None = None) -> list[str]:
@@ -308,7 +308,7 @@ def test_an_annotation_in_the_wrong_place_is_remarked_upon() -> None:
 )
 def test_what_is_not_of_its_kind_is_malformed(new: Json | None) -> None:
     """An object that is not of its kind is malformed, not refused."""
-    with pytest.raises(admission_review.MalformedReviewError):
+    with pytest.raises(admission.MalformedReviewError):
         verdict_on(review(new))
 
 

@@ -7,14 +7,12 @@ import json
 import pytest
 
 from berth.kube.validation import FieldError
-from berth.live.webhook import admission_review
+from berth.live.webhook import admission
 from tests.live.webhook.reviews import Json, pod, review
 
 
 def response(question: Json, errors: list[FieldError], warnings: list[str]) -> Json:
-    answer = json.loads(
-        admission_review.answer(admission_review.read(json.dumps(question).encode()), errors, warnings)
-    )
+    answer = json.loads(admission.answer(admission.read(json.dumps(question).encode()), errors, warnings))
     assert answer.keys() == {"apiVersion", "kind", "response"}
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     found: Json = answer["response"]
@@ -88,6 +86,6 @@ def test_refusals_stay_short() -> None:
 )
 def test_what_is_no_review_is_malformed(body: bytes, why: str) -> None:
     """A body that is no AdmissionReview is malformed, and the message says why."""
-    with pytest.raises(admission_review.MalformedReviewError, match=r".*") as caught:
-        admission_review.read(body)
+    with pytest.raises(admission.MalformedReviewError, match=r".*") as caught:
+        admission.read(body)
     assert why in str(caught.value)

@@ -14,7 +14,7 @@ from berth.kube.quota.charging import pending_in
 from berth.kube.text.decoding import convert
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError
-from berth.live.webhook import admission_review
+from berth.live.webhook import admission
 from berth.live.webhook.charging import QuotaCharger
 from tests.live.webhook.reviews import HOSTNAME, Json, apart, pod, review, term
 
@@ -75,12 +75,12 @@ class Server(Client):
         return str(self.quota["status"]["used"].get(CPU))
 
 
-def asked(uid: str = "u", *, dry_run: bool = False, **more: Any) -> admission_review.AdmissionRequest:
+def asked(uid: str = "u", *, dry_run: bool = False, **more: Any) -> admission.AdmissionRequest:
     made = pod(affinity=apart(term(HOSTNAME, **EVERYBODY)), **more)
     made["metadata"] = {**made.get("metadata", {}), "uid": uid}
     question = review(made)
     question["request"]["dryRun"] = dry_run
-    return admission_review.read(json.dumps(question).encode())
+    return admission.read(json.dumps(question).encode())
 
 
 def test_a_pod_is_charged_for_the_largest_node() -> None:
@@ -128,7 +128,7 @@ def test_concurrent_charges_do_not_exceed_it() -> None:
 
 def test_other_pods_cost_nothing() -> None:
     """Not even a look at the quotas."""
-    plain = admission_review.read(json.dumps(review(pod(affinity=apart(term(HOSTNAME))))).encode())
+    plain = admission.read(json.dumps(review(pod(affinity=apart(term(HOSTNAME))))).encode())
     server = Server(hard="0")
     assert asyncio.run(QuotaCharger(server).charge(plain)) == ""
     assert server.lists == 0

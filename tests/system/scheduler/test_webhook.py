@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
-from berth.live.webhook import admission_review
+from berth.live.webhook import admission
 from berth.live.webhook.admission import admit
 from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.support.api.client import Answer, Json
@@ -400,9 +400,9 @@ def some_affinity(chance: random.Random) -> Json | None:
 
 def webhook_refuses(kind: str, new: Json, old: Json | None, *, every_rule: bool) -> bool:
     group = PLACES[kind][0].partition("/apis/")[2].partition("/")[0] if kind != "Pod" else ""
-    question = admission_review.AdmissionRequest(
+    question = admission.AdmissionRequest(
         uid="1",
-        kind=admission_review.GroupVersionKind(kind=kind, group=group),
+        kind=admission.GroupVersionKind(kind=kind, group=group),
         operation="UPDATE" if old else "CREATE",
         new=new,
         old=old,

@@ -26,14 +26,13 @@ from berth.eviction import AffinityEviction, EvictionMetrics
 from berth.kube.api_resources import EVICTION_REQUESTS, VIEWS
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.lifecycle import StartError, Work, run_component
-from berth.live.component.versions import FollowedVersion
+from berth.live.component.lifecycle import FollowedVersion, StartError, Work, run_component
 from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
 from berth.spreading import KeepSpread
-from berth.spreading.metrics import SpreadingMetrics
+from berth.spreading.machine import SpreadingMetrics
 
 LEASE, PORT = "berth-controllers", 10260
 

@@ -45,13 +45,11 @@ from berth.kube.scheduler_configuration import SchedulerConfiguration, default, 
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.election import ElectionSettings
-from berth.live.component.lifecycle import ComponentSettings, Work, run_component
-from berth.live.component.versions import FollowedVersion
+from berth.live.component.lifecycle import ComponentSettings, FollowedVersion, Work, run_component
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
-from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
-from berth.machines.rates import Backoff
+from berth.machines.rates import Backoff, steady
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.queue import SchedulerPurpose

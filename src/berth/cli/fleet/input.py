@@ -81,7 +81,7 @@ def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:
         with progress_bar("reading") as progress:
             return load(flags["files"], progress=progress), []
     from berth.cli.input.cluster import ask  # noqa: PLC0415 - files need no client
-    from berth.live.fleet_listing import list_fleet  # noqa: PLC0415
+    from berth.live.listing import list_fleet  # noqa: PLC0415
 
     with progress_bar("listing") as progress:
         found = ask(kubeconfig, context, lambda client: list_fleet(client, progress))

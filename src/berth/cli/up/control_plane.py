@@ -38,7 +38,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Machine
 from berth.machines.recorder import silent
 from berth.spreading import KeepSpread, SpreadingSettings
-from berth.spreading.metrics import SpreadingMetrics
+from berth.spreading.machine import SpreadingMetrics
 
 # --- gates ----------------------------------------------------------------------------------------
 # One setting for all components, and one for each, as in a cluster whose components are upgraded one after

@@ -19,7 +19,7 @@ from berth.kube.karmada import Binding, TargetCluster
 from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
 from berth.machines.cache import take
 from berth.machines.contract import Action, Patch
-from berth.machines.queue import Queue
+from berth.machines.controller import Queue
 from berth.machines.recorder import NORMAL, WARNING, Recorder, Story
 
 # --- bindings that fit nowhere --------------------------------------------------------------------

@@ -31,7 +31,7 @@ from berth.kube.times import micro_stamp
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
-from berth.machines.clock import lasting
+from berth.machines.rates import lasting
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2

@@ -39,7 +39,7 @@ from berth.kube.quota.usage import PODS
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError
-from berth.live.webhook.admission_review import AdmissionRequest, MalformedReviewError
+from berth.live.webhook.admission import AdmissionRequest, MalformedReviewError
 
 _FRESH = 10.0  # seconds for which a list of the nodes is good enough
 _TRIES = 8  # to write to a quota that others write to as well

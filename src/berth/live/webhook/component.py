@@ -26,9 +26,8 @@ from berth.live.component.endpoint import ServingSettings
 from berth.live.component.serving import serve
 from berth.live.connection import connect
 from berth.live.logs import say, v
-from berth.live.webhook import admission_review
-from berth.live.webhook.admission import PODS, admit
-from berth.live.webhook.admission_review import AdmissionRequest
+from berth.live.webhook import admission
+from berth.live.webhook.admission import PODS, AdmissionRequest, admit
 from berth.live.webhook.charging import QuotaCharger
 
 _log = logging.getLogger(__name__)
@@ -130,13 +129,13 @@ class Webhook:
                 self._admitted(body) if len(body) < _LARGE else await asyncio.to_thread(self._admitted, body)
             )
             why = await self._charger.charge(question) if allowed and self._charger is not None else ""
-        except admission_review.MalformedReviewError as error:
+        except admission.MalformedReviewError as error:
             raise _RequestError(400, str(error)) from None
         self._count(question, allowed=allowed and not why)
-        return admission_review.refusal(question, why) if why else answer
+        return admission.refusal(question, why) if why else answer
 
     def _admitted(self, body: bytes) -> tuple[AdmissionRequest, bytes, bool]:
-        request = admission_review.read(body)
+        request = admission.read(body)
         verdict = admit(request, self._policy)
         allowed = not verdict.errors
         say(
@@ -149,7 +148,7 @@ class Webhook:
             operation=request.operation,
             errors=[error.field for error in verdict.errors],
         )
-        return request, admission_review.answer(request, verdict.errors, verdict.warnings), allowed
+        return request, admission.answer(request, verdict.errors, verdict.warnings), allowed
 
     def _count(self, request: AdmissionRequest, *, allowed: bool) -> None:
         self._metrics.requests.labels(str(allowed).lower(), _kind(request)).inc()

@@ -1,4 +1,4 @@
-"""Taking pods from the queue: they get a node, or it is told why not and perhaps room is made."""
+"""Taking pods from the queue: they get a node and are bound, or it is told why not and room may be made."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.columns import Int32Array
 from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.api_resources import PODS
+from berth.kube.objects import Key, Pod
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
+from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.machines.mirror import Mirror
 from berth.scheduler import metrics as measured
-from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.groups import Group
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.preparing import Choice, Nominations
-from berth.scheduler.queue import QueuedPod, SchedulingPhase
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.reports import FailedAttempt
 from berth.scheduler.state import SchedulerState
 
@@ -105,7 +107,8 @@ class SchedulingCycle:
         record.pod_class = why.pod_class
         nominated: str | None = None
         rest: NoNode | None = why
-        if not (why.failed or why.settled) and self._may_preempt(record.profile):
+        allowed = state.settings.preemption
+        if not (why.failed or why.settled) and (allowed is None or record.profile in allowed):
             why, nominated, made = self._preemptor.make_room(record, why)
             rest = None if made or nominated else why
         self._tell(record, why, started, "found no node", nominated)
@@ -114,10 +117,6 @@ class SchedulingCycle:
         else:
             state.queue.set_aside(record, state.now)
         return rest
-
-    def _may_preempt(self, profile: str) -> bool:
-        allowed = self._state.settings.preemption
-        return allowed is None or profile in allowed
 
     def _tell(
         self, record: QueuedPod, why: NoNode, started: float, what: str, nominated: str | None = None
@@ -132,17 +131,14 @@ class SchedulingCycle:
         state.reports.failed(record.pod, why.message, state.now)
         name = "/".join(record.key)
         state.reports.tell(FailedAttempt(name, record.attempts, why.message, why.rules, why.failed))
-        if why.pod_class is not None and why.rules:
-            state.metrics.sample(plan_for(state.mirror.cluster, why.pod_class), record.profile)
-        if why.pod_class is not None and why.pod_class.device_claims:
-            self._count_unallocated(why.pod_class)
+        if (pod_class := why.pod_class) is not None:
+            if why.rules:
+                state.metrics.sample(plan_for(state.mirror.cluster, pod_class), record.profile)
+            claims = state.mirror.cluster.resource_claims
+            if reserves_claims(pod_class) and claims.needs_of(pod_class).unallocated:
+                state.metrics.unallocated.labels(pod_class.profile).inc()
         reason = SCHEDULER_ERROR if why.failed else UNSCHEDULABLE
         state.statements.want(record, reason, why.message, nominated)
-
-    def _count_unallocated(self, pod_class: PodClass) -> None:
-        index = self._state.mirror.cluster.resource_claims
-        if reserves_claims(pod_class) and index.needs_of(pod_class).unallocated:
-            self._state.metrics.unallocated.labels(pod_class.profile).inc()
 
     # --- groups -------------------------------------------------------------------------------------
 
@@ -167,7 +163,8 @@ class SchedulingCycle:
         found = place_together(self._placer, members, needed)
         state.metrics.algorithm_seconds.observe(state.timer() - started)
         if isinstance(found, NoNode):
-            found = _for_group(found, group, len(members))
+            message = group.state.no_room(len(members), found.message)
+            found = replace(found, message=message, failed=False)
             for record in members:
                 self._tell(record, found, started, "group found no room")
                 state.queue.set_aside(record, state.now)
@@ -211,10 +208,6 @@ def _seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
     return any(rule.seeks(pod_class, other) for other in others for rule in TOPOLOGY_RULES)
 
 
-def _for_group(why: NoNode, group: Group, members: int) -> NoNode:
-    return replace(why, message=group.state.no_room(members, why.message), failed=False)
-
-
 # --- questions to the engine ----------------------------------------------------------------------
 
 
@@ -232,13 +225,15 @@ class Placer:
             pod_class = self.cluster.class_of(record.pod)
         except AnnotationError as error:
             return NoNode(None, str(error), failed=True)
+        if not self.cluster.nodes.live:
+            return NoNode(pod_class, NO_NODES)
         try:
             with self._nominations.as_seen_by(record.key, record.priority):
                 slot = self._choose(record, pod_class)
+                if slot is None:
+                    return NoNode(pod_class, *fit_error(plan_for(self.cluster, pod_class)))
         except SchedulingError as error:
             return NoNode(pod_class, str(error), failed=True)
-        if slot is None:
-            return self._unplaced(record, pod_class)
         return self.at(record, pod_class, slot)
 
     def at(self, record: QueuedPod, pod_class: PodClass, slot: int) -> Choice:
@@ -248,8 +243,6 @@ class Placer:
         return Choice(record, pod_class, node, self.cluster.volumes.decisions(pod_class, node))
 
     def _choose(self, record: QueuedPod, pod_class: PodClass) -> int | None:
-        if not self.cluster.nodes.live:
-            return None
         plan = plan_for(self.cluster, pod_class)
         also = self._unreserved(plan) if self._nominations else None
         if record.nominated is not None:
@@ -266,12 +259,6 @@ class Placer:
         with self._nominations.without_any():
             return plan.blocked().copy()
 
-    def _unplaced(self, record: QueuedPod, pod_class: PodClass) -> NoNode:
-        if not self.cluster.nodes.live:
-            return NoNode(pod_class, NO_NODES)
-        with self._nominations.as_seen_by(record.key, record.priority):
-            return NoNode(pod_class, *fit_error(plan_for(self.cluster, pod_class)))
-
     def class_of(self, member: QueuedPod) -> PodClass | None:
         return self._mirror.class_of(member.pod)
 
@@ -280,3 +267,202 @@ class Placer:
 
     def take_back(self, choice: Choice) -> None:
         self._mirror.withdraw(choice.record.pod)
+
+
+# --- from the choice of a node to the binding: volumes and claims, the request, what became of it ----
+
+# So often the same binding is repeated before another node is tried.
+REPEATS = 12
+
+
+class BindingCycle:
+    """Takes pods that were given a node to the watched fact that they are there."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+
+    # --- sending ------------------------------------------------------------------------------------
+
+    def begin(self, choice: Choice) -> None:
+        """Count the pod on its node and send the binding, or see to its volumes and claims first."""
+        state, record, now = self._state, choice.record, self._state.now
+        state.nominations.replaced(record.key)
+        state.mirror.assume(record.pod, choice.pod_class, choice.node)
+        state.groups.place(record.key, record.pod)
+        state.metrics.sample(plan_for(state.mirror.cluster, choice.pod_class), choice.pod_class.profile)
+        volumes, claims = state.volumes.begin(choice), state.reservations.begin(choice)
+        waits: dict[str, float] = {}
+        if volumes is not None:
+            waits["volumes"] = state.settings.volume_timeout
+            state.ready += volumes
+        if claims is not None:
+            waits["claims"] = state.settings.device_timeout
+            state.ready += claims
+        deadline = now + max(waits.values()) if waits else None
+        state.queue.assume(record, choice.pod_class, choice.node, now, deadline)
+        if waits:
+            state.story.tell(now, record.key, f"wait for {' and '.join(waits)} on {choice.node}")
+        else:
+            self._send(record)
+            state.story.tell(now, record.key, f"bind to {choice.node}")
+
+    def resume(self) -> None:
+        """Send again what was put off, unless the node is gone."""
+        for record in self._state.queue.rested(self._state.now):
+            if record.phase is not SchedulingPhase.BINDING:
+                self._look_up(record)
+            elif self._has_node(record):
+                self._bind(record)
+
+    def _bind(self, record: QueuedPod) -> None:
+        self._state.queue.bind(record)
+        self._send(record)
+
+    def _send(self, record: QueuedPod) -> None:
+        self._state.ready.append(
+            Bind(
+                resource=PODS,
+                key=record.key,
+                purpose=SchedulerPurpose.BIND,
+                attempt=record.attempt,
+                node=record.node or "",
+                uid=record.pod.metadata.uid,
+            )
+        )
+
+    def _look_up(self, record: QueuedPod) -> None:
+        self._state.queue.look_up(record)
+        self._state.ready.append(
+            Get(resource=PODS, key=record.key, purpose=SchedulerPurpose.LOOK_UP, attempt=record.attempt)
+        )
+
+    def _has_node(self, record: QueuedPod) -> bool:
+        """Whether the node is still there; without it the pod is tried anew."""
+        if record.node in self._state.mirror.cluster.nodes.slot_of:
+            return True
+        self._state.retract(record, f'node "{record.node}" not found', self._state.now)
+        return False
+
+    # --- volumes ------------------------------------------------------------------------------------
+
+    def claims_changed(self) -> None:
+        """Bind the pods whose claims are bound by now, and give up where they cannot be."""
+        state = self._state
+        for key in state.volumes.ready():
+            if self._has_node(state.queue.assumed[key]):
+                state.volumes.forget(key)
+                self._bind_if_reserved(key)
+        for key, why in state.volumes.failed():
+            state.retract(state.queue.assumed[key], why, state.now)
+
+    def devices_changed(self) -> None:
+        """Bind the pods whose devices are ready by now, and give up where they cannot be."""
+        state = self._state
+        for key, why in state.reservations.failed():
+            state.retract(state.queue.assumed[key], why, state.now)
+        for key in list(state.reservations.pods):
+            self._bind_if_reserved(key)
+
+    def _bind_if_reserved(self, key: Key) -> None:
+        state = self._state
+        if key in state.volumes.pods or not state.reservations.is_ready(key):
+            return
+        record = state.queue.assumed[key]
+        if self._has_node(record):
+            state.reservations.bind(key)
+            self._bind(record)
+
+    def give_up_late(self) -> None:
+        """Try pods anew that have waited too long for their volumes or devices."""
+        state = self._state
+        for record in state.queue.late(state.now):
+            why = "binding volumes: timed out waiting for the condition"
+            if record.key not in state.volumes.pods:
+                why = state.reservations.late(record.key) or why
+            state.retract(record, why, state.now)
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        """Learn what became of a binding, of the question for it, or of what comes before it."""
+        state = self._state
+        if action.purpose is SchedulerPurpose.RETURN:
+            more = state.reservations.returned(action, outcome)
+            if more is None:
+                state.retries.append((outcome.again(1.0), action))
+            else:
+                state.ready += more
+            return
+        record = state.queue.bound_by(action)
+        if action.purpose is SchedulerPurpose.RESERVATION:
+            self._reserved(record, action, outcome)
+            return
+        if record is None:
+            return  # it was seen on its node, or it is gone
+        if isinstance(action, Bind):
+            self._answered(record, action, outcome)
+        elif isinstance(action, Get):
+            self._looked_up(record, outcome)
+        elif not outcome.ok and record.phase is SchedulingPhase.VOLUMES:
+            state.retract(record, outcome.message, outcome.at)
+
+    def _reserved(self, record: QueuedPod | None, action: Action, outcome: Outcome) -> None:
+        state = self._state
+        why, more = state.reservations.reserved(action, outcome)
+        state.ready += more
+        if record is None or record.phase is not SchedulingPhase.VOLUMES:
+            return
+        if why is not None:
+            state.retract(record, why, outcome.at, wait=outcome.retry_after)
+        else:
+            self._bind_if_reserved(record.key)
+
+    def _answered(self, record: QueuedPod, action: Bind, outcome: Outcome) -> None:
+        state = self._state
+        if outcome.ok:
+            state.queue.confirm(record)
+            state.count_placed(record, action.node, record.pod)
+            return
+        state.story.tell(outcome.at, record.key, f"failed to bind to {action.node}", outcome.message)
+        if outcome.code == 429:
+            # It was not made, but the decision stands: to move the pod now would undo what others rely on.
+            state.queue.put_off(record, outcome.at, outcome.retry_after)
+        elif outcome.busy or outcome.conflict:  # it may have been made all the same
+            state.queue.doubt(record, outcome.at, outcome.retry_after)
+        elif outcome.missing:
+            # The pod is gone, most likely; a proxy that answers for nobody would say the same.
+            state.queue.doubt(record, outcome.at)
+        else:
+            state.retract(record, outcome.message, outcome.at, wait=outcome.retry_after)
+
+    def _looked_up(self, record: QueuedPod, outcome: Outcome) -> None:
+        """Whether a pod whose binding was left open is bound after all."""
+        state = self._state
+        if outcome.missing:
+            state.forget(record.key, record.pod)
+            return
+        if not outcome.ok:
+            state.queue.put_off(record, outcome.at, outcome.retry_after)
+            return
+        pod = outcome.decode(Pod)
+        gone = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
+        if pod.metadata.uid != record.pod.metadata.uid or gone:
+            state.forget(record.key, record.pod)  # another pod of that name; the watch brings it
+        elif pod.spec.node_name:
+            self._bound_after_all(record, pod.spec.node_name)
+        elif state.founding.is_late(record.key, outcome.at):
+            state.retract(record, "another scheduler may start the group by now", outcome.at)
+        elif record.repeats > REPEATS or record.node not in state.mirror.cluster.nodes.slot_of:
+            state.retract(record, "the binding failed again and again", outcome.at)
+        else:
+            self._bind(record)
+
+    def _bound_after_all(self, record: QueuedPod, node: str) -> None:
+        """The answer was newer than what is watched, so the pod stays assumed until the watch says so."""
+        state = self._state
+        if node == record.node:
+            state.count_placed(record, node, record.pod)
+        elif record.pod_class is not None:
+            record.node = node  # somebody else was faster
+            state.mirror.assume(record.pod, record.pod_class, node)
+        state.queue.confirm(record)

@@ -1,7 +1,8 @@
-"""How fast we may ask: a bucket of tokens, given out in order, the urgent before the rest.
+"""When a request may go out: in its turn, and while this process may write.
 
-Bindings must not stand in line behind the events that tell of earlier ones.  There is no polling: one
-timer is set for the moment when the next token is there.
+Turns are tokens of a bucket, given out in order, the urgent before the rest: bindings must not stand in line
+behind the events that tell of earlier ones.  There is no polling: one timer is set for the moment when the
+next token is there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Protocol
+
+from aiohttp import BytesPayload
+from aiohttp.abc import AbstractStreamWriter
 
 from berth.machines.rates import TokenBucket
 
@@ -64,3 +69,52 @@ class Limiter:
             # A little more than it takes, so that rounding does not wake us just before.
             delay = bucket.available_at(now) - now + 1e-6
             self._timer = asyncio.get_running_loop().call_later(delay, self._hand_out)
+
+
+# --- what keeps a process that leads no more from writing ----------------------------------------
+# Between deciding on a request and sending it there may be a wait for a turn, for credentials, for a
+# connection and its handshake; and a process can be stopped at any time and woken after somebody else took
+# over.  So the last look is taken where the body is handed to the connection: the head of the request waits
+# for it, too.
+
+
+class Fence(Protocol):
+    """Who knows whether this process may write."""
+
+    def lets_through(self) -> bool:
+        """Whether a request may go out right now."""
+
+    async def opened(self) -> bool:
+        """Wait until one may; False if that will not be any more."""
+
+
+class _Held(Exception):  # noqa: N818 - the connection is given up for it; nobody else sees it
+    pass
+
+
+class FencedBody(BytesPayload):
+    """A request's body that is sent only if the fence lets it through.
+
+    Attributes:
+        held: It was kept back, and nothing was sent before.
+    """
+
+    def __init__(self, value: bytes, fence: Fence) -> None:
+        super().__init__(value)
+        self.held = False
+        self._fence = fence
+        self._sent = False
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        self._look()
+        await super().write(writer)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._look()
+        await super().write_with_length(writer, content_length)
+
+    def _look(self) -> None:
+        if not self._fence.lets_through():
+            self.held = not self._sent  # a request that is repeated on another connection went out once
+            raise _Held
+        self._sent = True

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from berth.kube.api_resources import PODS
+from berth.live import direct
 from berth.live.client import Client
 from berth.live.connection import connect
 from berth.live.errors import NotSent, TooManyRequests, Unauthorized, Unreachable
-from berth.live.wire import direct
 from tests.support.waiting import until
 
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"

@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from berth.kube.versions import NEWEST, OLDEST, VERSIONS, KubernetesVersion
 from berth.live.client import Client
 from berth.live.component.election import ElectionSettings
-from berth.live.component.lifecycle import ComponentSettings, Work, run_component
-from berth.live.component.versions import FollowedVersion
+from berth.live.component.lifecycle import ComponentSettings, FollowedVersion, Work, run_component
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 

@@ -20,7 +20,7 @@ import msgspec
 from httptools import HttpParserError, HttpResponseParser
 
 from berth.live.errors import NotSent
-from berth.live.wire.fence import Fence
+from berth.live.turns import Fence
 
 # Bytes of an answer to a write, its head included: it is one object, and servers store none of this size.
 LARGEST = 2**24

@@ -1,1 +1,0 @@
-"""What goes over the wire to an API server, and what comes back."""
