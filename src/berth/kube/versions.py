@@ -7,7 +7,7 @@ further version is one more entry of the table below, with a field for whatever 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,36 +37,22 @@ class KubernetesVersion:
 
     name: str
     release: str
-    exact_namespace_selectors: bool
-    early_prefilters: bool
-    image_volumes_counted: bool
-    pod_requests_completed: bool
-    footprint_by_pod: bool
-    missing_drivers_refuse: bool
-    preemption_told: bool
-    pod_group_api: str
-    pod_group_condition: str
-    storage_capacity_scored: bool
-    entities_counted: bool
+    # What is not said of a version is as in the oldest one.
+    exact_namespace_selectors: bool = False
+    early_prefilters: bool = False
+    image_volumes_counted: bool = False
+    pod_requests_completed: bool = False
+    footprint_by_pod: bool = False
+    missing_drivers_refuse: bool = False
+    preemption_told: bool = False
+    pod_group_api: str = "v1alpha2"
+    pod_group_condition: str = "PodGroupScheduled"
+    storage_capacity_scored: bool = False
+    entities_counted: bool = False
 
 
-_V1_36 = KubernetesVersion(
-    name="1.36",
-    release="v1.36.4",
-    exact_namespace_selectors=False,
-    early_prefilters=False,
-    image_volumes_counted=False,
-    pod_requests_completed=False,
-    footprint_by_pod=False,
-    missing_drivers_refuse=False,
-    preemption_told=False,
-    pod_group_api="v1alpha2",
-    pod_group_condition="PodGroupScheduled",
-    storage_capacity_scored=False,
-    entities_counted=False,
-)
-_V1_37 = replace(
-    _V1_36,
+OLDEST = KubernetesVersion(name="1.36", release="v1.36.4")
+NEWEST = KubernetesVersion(
     name="1.37",
     release="v1.37.0",
     exact_namespace_selectors=True,
@@ -83,9 +69,7 @@ _V1_37 = replace(
 )
 
 # By name, the oldest first.
-VERSIONS = {version.name: version for version in (_V1_36, _V1_37)}
-NEWEST = _V1_37
-OLDEST = _V1_36
+VERSIONS = {version.name: version for version in (OLDEST, NEWEST)}
 
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -116,14 +100,9 @@ def version_of_server(said: str, why: str = "it does not say which") -> ServerVe
         note = f"the server's version is not known ({why}); it is followed as {NEWEST.name}"
         return ServerVersion(NEWEST, said, note)
     numbers = (int(found[1]), int(found[2]))
-    known = {_numbers(name): version for name, version in VERSIONS.items()}
+    known = {tuple(map(int, name.split("."))): version for name, version in VERSIONS.items()}
     if numbers in known:
         return ServerVersion(known[numbers], said)
     nearest, age = (OLDEST, "older") if numbers < min(known) else (NEWEST, "newer")
     note = f"the server is {said}, {age} than what Berth knows; it is followed as {nearest.name}"
     return ServerVersion(nearest, said, note)
-
-
-def _numbers(name: str) -> tuple[int, int]:
-    major, minor = name.split(".")
-    return int(major), int(minor)
