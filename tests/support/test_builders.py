@@ -11,7 +11,7 @@ from berth.kube.objects import (
     Toleration,
     Workload,
 )
-from berth.kube.validation import validate_node, validate_pod
+from berth.kube.validation import validate, validate_pod
 from tests.support.builders import (
     ZONE,
     PodBuilder,
@@ -71,7 +71,7 @@ def test_everything_is_valid() -> None:
 def test_minimal_is_valid() -> None:
     """A pod and a node with nothing but a name are accepted by the API server."""
     assert validate_pod(created(make_pod("a").build())) == []
-    assert validate_node(make_node("n").build()) == []
+    assert validate(make_node("n").build()) == []
 
 
 def test_steps_leave_the_builder_alone() -> None:

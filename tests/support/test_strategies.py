@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
-from berth.kube.validation import validate_namespace, validate_node, validate_pod
+from berth.kube.validation import validate, validate_pod
 from tests.reference import evaluate_pod
 from tests.reference.scheduler import RULES
 from tests.support.changes import Change, apply
@@ -21,8 +21,8 @@ SLOW = settings(max_examples=40, deadline=None, database=None, suppress_health_c
 def test_valid(cluster: Cluster, pod: Pod) -> None:
     """The API server would accept every generated object."""
     assert [error for p in (*cluster.pods, pod) for error in validate_pod(created(p))] == []
-    assert [error for node in cluster.nodes for error in validate_node(node)] == []
-    assert [error for namespace in cluster.namespaces for error in validate_namespace(namespace)] == []
+    assert [error for node in cluster.nodes for error in validate(node)] == []
+    assert [error for namespace in cluster.namespaces for error in validate(namespace)] == []
 
 
 @SLOW

@@ -7,7 +7,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import ObjectMeta, Pod, Service
-from berth.kube.objects.policy import ServiceSpec
+from berth.kube.objects.cluster import ServiceSpec
 from berth.kube.well_known import HOSTNAME
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
 

@@ -14,45 +14,14 @@ from __future__ import annotations
 
 from berth.kube.objects.affinity import *
 from berth.kube.objects.base import *
+from berth.kube.objects.cluster import *
+from berth.kube.objects.cluster import ClusterObject
 from berth.kube.objects.metadata import *
-from berth.kube.objects.nodes import *
-from berth.kube.objects.nodes import Namespace, Node
 from berth.kube.objects.pods import *
 from berth.kube.objects.pods import Pod
-from berth.kube.objects.policy import *
-from berth.kube.objects.policy import PodDisruptionBudget, PodGroup, PriorityClass, Service
 from berth.kube.objects.storage import *
-from berth.kube.objects.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    ResourceClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from berth.kube.objects.storage import StorageObject
 from berth.kube.objects.workloads import *
-from berth.kube.objects.workloads import CronJob, Job, ReplicationController, Workload
+from berth.kube.objects.workloads import PodMaker
 
-KubeObject = (
-    Pod
-    | Node
-    | Namespace
-    | Workload
-    | ReplicationController
-    | Job
-    | CronJob
-    | PriorityClass
-    | PodDisruptionBudget
-    | PodGroup
-    | Service
-    | PersistentVolumeClaim
-    | PersistentVolume
-    | StorageClass
-    | CSIDriver
-    | CSINode
-    | CSIStorageCapacity
-    | VolumeAttachment
-    | ResourceClaim
-)
+KubeObject = Pod | ClusterObject | PodMaker | StorageObject  # that people have in files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from berth.kube.objects.base import Int32, Int64, Labels, Struct
+from berth.kube.well_known import REQUIRED_DURING_EXECUTION, REQUIRED_DURING_SCHEDULING
 
 
 class LabelSelectorRequirement(Struct, frozen=True):
@@ -16,10 +17,8 @@ class LabelSelector(Struct, frozen=True):
     match_expressions: list[LabelSelectorRequirement] | None = None
 
 
-class NodeSelectorRequirement(Struct, frozen=True):
-    key: str | None = None
-    operator: str | None = None
-    values: list[str] | None = None
+class NodeSelectorRequirement(LabelSelectorRequirement, frozen=True):
+    """It knows two more operators."""
 
 
 class NodeSelectorTerm(Struct, frozen=True):
@@ -40,6 +39,14 @@ class NodeAffinity(Struct, frozen=True):
     required_during_scheduling_required_during_execution: NodeSelector | None = None
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
+
+    @property
+    def required(self) -> tuple[tuple[str, NodeSelector | None], ...]:
+        """What is required, by the names of the fields: as long as the pod runs, and when it is placed."""
+        return (
+            (REQUIRED_DURING_EXECUTION, self.required_during_scheduling_required_during_execution),
+            (REQUIRED_DURING_SCHEDULING, self.required_during_scheduling_ignored_during_execution),
+        )
 
 
 class PodAffinityTerm(Struct, frozen=True):
@@ -62,6 +69,14 @@ class PodAffinity(Struct, frozen=True):
     required_during_scheduling_required_during_execution: list[PodAffinityTerm] | None = None
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
+
+    @property
+    def required(self) -> tuple[tuple[str, list[PodAffinityTerm] | None], ...]:
+        """See `NodeAffinity`."""
+        return (
+            (REQUIRED_DURING_EXECUTION, self.required_during_scheduling_required_during_execution),
+            (REQUIRED_DURING_SCHEDULING, self.required_during_scheduling_ignored_during_execution),
+        )
 
 
 class Affinity(Struct, frozen=True):

@@ -203,3 +203,7 @@ class ResourceClaimStatus(Struct, frozen=True):
 
 class ResourceClaim(TypedObject, frozen=True):
     status: ResourceClaimStatus | None = None
+
+
+CSIObject = CSIDriver | CSINode | CSIStorageCapacity | VolumeAttachment
+StorageObject = PersistentVolumeClaim | PersistentVolume | StorageClass | CSIObject | ResourceClaim

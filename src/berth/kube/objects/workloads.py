@@ -93,6 +93,9 @@ class CronJob(TypedObject, frozen=True):
     spec: CronJobSpec = CronJobSpec()
 
 
+PodMaker = Workload | ReplicationController | Job | CronJob
+
+
 class RollingUpdate(Struct, frozen=True):
     max_surge: IntOrString | None = None
     max_unavailable: IntOrString | None = None

@@ -21,17 +21,12 @@ from berth.kube.affinity.annotations import (
 )
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Affinity, NodeSelectorTerm, ObjectMeta, Pod
-from berth.kube.selectors import parse_int64
-from berth.kube.validation.affinity import check_affinity
+from berth.kube.selectors import GT, LT, parse_int64
 from berth.kube.validation.errors import Errors, FieldError, Path, key, render
-from berth.kube.well_known import (
-    PREFERRED_DURING_SCHEDULING,
-    REQUIRED_DURING_EXECUTION,
-    REQUIRED_DURING_SCHEDULING,
-)
+from berth.kube.validation.scheduling import check_affinity
+from berth.kube.well_known import PREFERRED_DURING_SCHEDULING
 
 _WHERE: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
-_NUMERIC = ("Gt", "Lt")
 _LONGEST = 100  # characters of a value that are shown
 _NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
@@ -87,7 +82,7 @@ def _check_values(affinity: Affinity, errors: Errors, path: Path) -> None:
     for where, term in _node_terms(affinity):
         preferred = where[0] == PREFERRED_DURING_SCHEDULING
         for i, requirement in enumerate(term.match_expressions or ()):
-            numeric = requirement.operator in _NUMERIC
+            numeric = requirement.operator in (GT, LT)
             for j, value in enumerate(requirement.values or ()):
                 place = (*path, *where, "matchExpressions", i, "values", j)
                 if numeric and parse_int64(value) is None:
@@ -100,10 +95,7 @@ def _node_terms(affinity: Affinity) -> Iterator[tuple[Path, NodeSelectorTerm]]:
     rules = affinity.node_affinity
     if rules is None:
         return
-    for name, selector in (
-        (REQUIRED_DURING_EXECUTION, rules.required_during_scheduling_required_during_execution),
-        (REQUIRED_DURING_SCHEDULING, rules.required_during_scheduling_ignored_during_execution),
-    ):
+    for name, selector in rules.required:
         for i, term in enumerate((selector.node_selector_terms if selector else None) or ()):
             if term is not None:
                 yield (name, "nodeSelectorTerms", i), term

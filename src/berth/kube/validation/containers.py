@@ -54,10 +54,7 @@ def check_images(containers: list[Container], errors: Errors, path: Path) -> Non
 
 
 def _check_container(container: Container, errors: Errors, path: Path) -> None:
-    if not container.name:
-        errors.required((*path, "name"))
-    else:
-        errors.invalid_for_each((*path, "name"), container.name, names.dns_label_errors(container.name))
+    errors.named((*path, "name"), container.name, names.dns_label_errors)
     if not container.image:
         errors.required((*path, "image"))
     if container.ports:

@@ -7,11 +7,14 @@ text when there is something to report: almost every object is valid.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 Path = tuple[str | int, ...]
+
+_H = TypeVar("_H", bound=Hashable)
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
@@ -83,16 +86,25 @@ class Errors(list[FieldError]):
     def required(self, path: Path, detail: str = "") -> None:
         self.append(FieldError(render(path), REQUIRED, detail))
 
+    def named(
+        self, path: Path, name: str | None, check: Callable[[str], Iterable[str]], detail: str = ""
+    ) -> None:
+        """An error if there is no name, or for each thing that `check` has against it."""
+        if not name:
+            self.required(path, detail)
+        else:
+            self.invalid_for_each(path, name, check(name))
+
     def forbidden(self, path: Path, detail: str) -> None:
         self.append(FieldError(render(path), FORBIDDEN, detail))
 
     def duplicate(self, path: Path, value: object, detail: str = "") -> None:
         self.append(FieldError(render(path), DUPLICATE, detail, value))
 
-    def once(self, seen: set[str], path: Path, value: str) -> None:
-        """A duplicate if the value was seen before; from now on it was."""
+    def once(self, seen: set[_H], path: Path, value: _H, shown: object = None, detail: str = "") -> None:
+        """A duplicate, maybe `shown` as something else, if the value was seen before; from now on it was."""
         if value in seen:
-            self.duplicate(path, value)
+            self.duplicate(path, value if shown is None else shown, detail)
         seen.add(value)
 
     def not_found(self, path: Path, value: object) -> None:
@@ -100,9 +112,6 @@ class Errors(list[FieldError]):
 
     def too_long(self, path: Path, limit: int) -> None:
         self.append(FieldError(render(path), TOO_LONG, f"may not be more than {limit} bytes"))
-
-    def too_many(self, path: Path, count: int, limit: int) -> None:
-        self.append(FieldError(render(path), TOO_MANY, f"must have at most {limit} items", count))
 
     def one_of(self, path: Path, value: str | None, supported: Sequence[str]) -> None:
         """An error if there is a value, and it is none of those supported."""

@@ -38,8 +38,7 @@ from berth.kube.karmada import (
 from berth.kube.objects import LabelSelector, Toleration
 from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
-from berth.kube.validation.metadata import check_label_key
-from berth.kube.validation.selectors import check_label_selector
+from berth.kube.validation.metadata import check_label_key, check_label_selector
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
 
 PLACEMENT: Path = ("spec", "placement")

@@ -1,9 +1,19 @@
-"""What else of a pod spec scheduling reads: tolerations, gates, volumes, topology spread constraints."""
+"""What of a pod spec scheduling reads: affinity, tolerations, gates, volumes, topology spread constraints.
+
+The requiredDuringSchedulingRequiredDuringExecution rules, which the stock API lacks, obey
+the same conditions as their IgnoredDuringExecution siblings, each under its own path.
+"""
 
 from __future__ import annotations
 
 from berth.kube import names
 from berth.kube.objects import (
+    Affinity,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
     PodSchedulingGate,
     PodSchedulingGroup,
     Toleration,
@@ -11,11 +21,94 @@ from berth.kube.objects import (
     Volume,
 )
 from berth.kube.selectors import EXISTS, GT, LT
-from berth.kube.validation.affinity import check_label_keys
 from berth.kube.validation.errors import Errors, Path
-from berth.kube.validation.metadata import check_label_key
-from berth.kube.validation.selectors import check_label_selector
-from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
+from berth.kube.validation.metadata import (
+    check_label_key,
+    check_label_selector,
+    check_node_selector,
+    check_node_selector_term,
+)
+from berth.kube.well_known import DO_NOT_SCHEDULE, PREFERRED_DURING_SCHEDULING, SCHEDULE_ANYWAY
+
+# --- affinity -------------------------------------------------------------------------------------
+
+_NO_SELECTOR = "must not be specified when labelSelector is not set"
+_IN_SELECTOR = "exists in both matchLabelKeys and labelSelector"
+_IN_BOTH = "exists in both matchLabelKeys and mismatchLabelKeys"
+
+
+def check_affinity(affinity: Affinity, errors: Errors, path: Path) -> None:
+    if affinity.node_affinity is not None:
+        _check_node_affinity(affinity.node_affinity, errors, (*path, "nodeAffinity"))
+    if affinity.pod_affinity is not None:
+        _check_pod_affinity(affinity.pod_affinity, errors, (*path, "podAffinity"))
+    if affinity.pod_anti_affinity is not None:
+        _check_pod_affinity(affinity.pod_anti_affinity, errors, (*path, "podAntiAffinity"))
+
+
+def _check_node_affinity(affinity: NodeAffinity, errors: Errors, path: Path) -> None:
+    for name, selector in affinity.required:
+        if selector is not None:
+            check_node_selector(selector, errors, (*path, name))
+    for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ()):
+        where = (*path, PREFERRED_DURING_SCHEDULING, i)
+        errors.weight(where, term.weight)
+        preference = term.preference or NodeSelectorTerm()
+        check_node_selector_term(preference, errors, (*where, "preference"), any_label_value=True)
+
+
+def _check_pod_affinity(affinity: PodAffinity, errors: Errors, path: Path) -> None:
+    for name, terms in affinity.required:
+        for i, term in enumerate(terms or ()):
+            _check_term(term, errors, (*path, name, i))
+    for i, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ()):
+        where = (*path, PREFERRED_DURING_SCHEDULING, i)
+        errors.weight(where, weighted.weight)
+        _check_term(weighted.pod_affinity_term or PodAffinityTerm(), errors, (*where, "podAffinityTerm"))
+
+
+def _check_term(term: PodAffinityTerm, errors: Errors, path: Path) -> None:
+    check_label_selector(term.label_selector, errors, (*path, "labelSelector"))
+    check_label_selector(term.namespace_selector, errors, (*path, "namespaceSelector"))
+    for name in term.namespaces or ():
+        # The list is called "namespaces", yet this is the path the API server reports.
+        errors.invalid_for_each((*path, "namespace"), name, names.dns_label_errors(name))
+    if term.match_label_keys or term.mismatch_label_keys:
+        match, mismatch = term.match_label_keys or [], term.mismatch_label_keys or []
+        _check_label_keys(match, mismatch, term.label_selector, errors, path)
+    if not term.topology_key:
+        errors.required((*path, "topologyKey"), "can not be empty")
+    check_label_key(term.topology_key or "", errors, (*path, "topologyKey"))
+
+
+def _check_label_keys(
+    match: list[str], mismatch: list[str], selector: LabelSelector | None, errors: Errors, path: Path
+) -> None:
+    """matchLabelKeys and mismatchLabelKeys, after they were merged into the selector.
+
+    A key of matchLabelKeys that the selector mentions twice was there before the merge, or was
+    merged twice.
+    """
+    for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
+        if keys and selector is None:
+            errors.forbidden((*path, field), _NO_SELECTOR)
+        elif keys:
+            for i, name in enumerate(keys):
+                check_label_key(name, errors, (*path, field, i))
+    if selector is not None:
+        position = {name: i for i, name in enumerate(match)}
+        seen = set(selector.match_labels or ())
+        for requirement in selector.match_expressions or ():
+            name = requirement.key or ""
+            if name in position and name in seen:
+                errors.invalid((*path, position[name]), name, _IN_SELECTOR)
+            seen.add(name)
+    for i, name in enumerate(match):
+        if name in mismatch:
+            errors.invalid((*path, "matchLabelKeys", i), name, _IN_BOTH)
+
+
+# --- tolerations ----------------------------------------------------------------------------------
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EQUAL = "Equal"
@@ -56,6 +149,9 @@ def _check_toleration_value(operator: str, value: str, errors: Errors, path: Pat
         errors.not_supported(path, operator, (_EQUAL, EXISTS))
 
 
+# --- gates, groups and volumes ---------------------------------------------------------------------
+
+
 def check_scheduling_gates(gates: list[PodSchedulingGate], errors: Errors, path: Path) -> None:
     seen: set[str] = set()
     for i, gate in enumerate(gates):
@@ -92,10 +188,7 @@ def _check_volume(volume: Volume, errors: Errors, path: Path) -> None:
     claim = volume.persistent_volume_claim
     if claim is not None and not claim.claim_name:
         errors.required((*path, "persistentVolumeClaim", "claimName"))
-    if not volume.name:
-        errors.required((*path, "name"))
-    else:
-        errors.invalid_for_each((*path, "name"), volume.name, names.dns_label_errors(volume.name))
+    errors.named((*path, "name"), volume.name, names.dns_label_errors)
 
 
 # --- topology spread constraints ------------------------------------------------------------------
@@ -121,17 +214,16 @@ def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path
         errors.required((*path, "topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable or ""
     errors.one_of((*path, "whenUnsatisfiable"), action, (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY))
-    _check_min_domains(constraint.min_domains, action, errors, (*path, "minDomains"))
+    if constraint.min_domains is not None:
+        _check_min_domains(constraint.min_domains, action, errors, (*path, "minDomains"))
     errors.one_of((*path, "nodeAffinityPolicy"), constraint.node_affinity_policy, POLICIES)
     errors.one_of((*path, "nodeTaintsPolicy"), constraint.node_taints_policy, POLICIES)
     if constraint.match_label_keys:
-        check_label_keys(constraint.match_label_keys, [], constraint.label_selector, errors, path)
+        _check_label_keys(constraint.match_label_keys, [], constraint.label_selector, errors, path)
     check_label_selector(constraint.label_selector, errors, (*path, "labelSelector"))
 
 
-def _check_min_domains(count: int | None, action: str, errors: Errors, path: Path) -> None:
-    if count is None:
-        return
+def _check_min_domains(count: int, action: str, errors: Errors, path: Path) -> None:
     if count <= 0:
         errors.invalid(path, count, _POSITIVE)
     if action != DO_NOT_SCHEDULE:

@@ -14,7 +14,7 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
-from berth.kube.validation.selectors import check_label_selector
+from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors
 from berth.server.registry import grants
 from berth.server.registry.checks import Found, has, invalid, one_of, required
