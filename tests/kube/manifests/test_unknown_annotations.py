@@ -14,7 +14,7 @@ from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
 from berth.engine.execution.rebalancing import OPT_OUT, REBALANCE, WAITS_FOR_NODES
 from berth.fleet.scheduler.claim_requests import FENCE_ANNOTATION, GROUP_ANNOTATION, VERSION_ANNOTATION
 from berth.kube.manifests.manifest import load
-from berth.kube.manifests.unknown_annotations import (
+from berth.kube.manifests.unknown_names import (
     FLEET_ANNOTATIONS,
     OWN_ANNOTATIONS,
     POD_ANNOTATIONS,

@@ -10,7 +10,7 @@ import pytest
 
 from berth.cli.fleet.objects import karmada_schemas
 from berth.kube.manifests.manifest import ManifestError, load
-from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions
+from berth.kube.manifests.unknown_names import unknown_kinds, unserved_versions
 from berth.kube.schema import builtin
 
 if TYPE_CHECKING:

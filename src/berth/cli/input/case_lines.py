@@ -16,8 +16,7 @@ import msgspec
 
 from berth.cli.input.validating import IGNORE, STRICT
 from berth.cli.output.tables import tell
-from berth.kube.manifests.near_fields import hint
-from berth.kube.manifests.unknown_fields import fields_beyond, sentence, without_indexes
+from berth.kube.manifests.unknown_fields import fields_beyond, hint, sentence, without_indexes
 from berth.kube.schema import SchemaNode, SchemaStruct
 from berth.kube.validation.errors import Path as FieldPath
 from berth.kube.validation.errors import render

@@ -38,9 +38,12 @@ def check_fields(
 def unknown_in(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[str]:
     """The same warnings, told to nobody."""
     # A cluster needs no check.
-    from berth.kube.manifests.unknown_annotations import unknown_annotations  # noqa: PLC0415 - the schemas load only when asked for
-    from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - as above
-    from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions  # noqa: PLC0415 - as above
+    from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - the schemas load only when asked for
+    from berth.kube.manifests.unknown_names import (  # noqa: PLC0415 - as above
+        unknown_annotations,
+        unknown_kinds,
+        unserved_versions,
+    )
 
     loaded = list(manifests)
     found = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from berth.kube import objects
 from berth.kube.api_resources import VIEWS
 from berth.kube.objects import CronJob, Job, KubeObject, PodTemplateSpec, ReplicationController, Workload
 
-_WORKLOAD_GROUPS = ("apps", "extensions")
 # Every version a group of ours ever had.
 _VERSIONS = {
     "": ("v1",),
@@ -27,33 +28,18 @@ _SERVED: dict[str, tuple[str, ...]] = {
 }
 # Of kinds that came after their group, which versions had them.
 _LATE = {("scheduling.k8s.io", "PodGroup"): ("v1beta1", "v1alpha3", "v1alpha2")}
-_VIEWS: dict[tuple[str, str], type[KubeObject]] = {
-    ("", "Pod"): objects.Pod,
-    ("", "Node"): objects.Node,
-    ("", "Namespace"): objects.Namespace,
-    ("", "Service"): objects.Service,
-    ("", "ReplicationController"): objects.ReplicationController,
-    ("", "PersistentVolumeClaim"): objects.PersistentVolumeClaim,
-    ("", "PersistentVolume"): objects.PersistentVolume,
-    ("batch", "Job"): objects.Job,
-    ("batch", "CronJob"): objects.CronJob,
-    ("policy", "PodDisruptionBudget"): objects.PodDisruptionBudget,
-    ("scheduling.k8s.io", "PriorityClass"): objects.PriorityClass,
-    ("scheduling.k8s.io", "PodGroup"): objects.PodGroup,
-    ("scheduling.x-k8s.io", "PodGroup"): objects.PodGroup,
-    ("storage.k8s.io", "StorageClass"): objects.StorageClass,
-    ("storage.k8s.io", "CSIDriver"): objects.CSIDriver,
-    ("storage.k8s.io", "CSINode"): objects.CSINode,
-    ("storage.k8s.io", "CSIStorageCapacity"): objects.CSIStorageCapacity,
-    ("storage.k8s.io", "VolumeAttachment"): objects.VolumeAttachment,
-    ("resource.k8s.io", "ResourceClaim"): objects.ResourceClaim,
-    **{
-        (group, kind): Workload
-        for group in _WORKLOAD_GROUPS
-        for kind in ("Deployment", "ReplicaSet", "DaemonSet")
-    },
-    ("apps", "StatefulSet"): Workload,
+# As people write objects, not as a control plane keeps them.
+_WRITTEN: dict[type, type] = {
+    objects.LivePod: objects.Pod,
+    objects.LiveWorkload: Workload,
+    objects.LiveJob: Job,
+    objects.LiveCronJob: CronJob,
 }
+_VIEWS: dict[tuple[str, str], type[KubeObject]] = {
+    (each.group, each.kind): _WRITTEN.get(view, view)
+    for each, view in VIEWS.items()
+    if _WRITTEN.get(view, view) in get_args(KubeObject)
+} | {("extensions", kind): Workload for kind in ("Deployment", "ReplicaSet", "DaemonSet")}
 _BY_KIND = {kind: view for (_, kind), view in _VIEWS.items()}
 _CLUSTER_SCOPED = frozenset(each.kind for each in VIEWS if not each.namespaced and each.kind in _BY_KIND)
 

@@ -3,78 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from berth.kube.api_resources import LABELLED_POD_GROUPS
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.manifests.near_fields import Place, hint
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, SchemaNode, SchemaRegistry, SchemaStruct
 from berth.kube.schema.builtin import newer_fields
+from berth.kube.schema.checks import join
+from berth.kube.schema.crd import root_node
 from berth.kube.text import json_reader
+from berth.kube.text.near_names import certain, meant, possible, slip
 from berth.kube.validation.errors import Path, render
 
 CustomSchemas = Mapping[tuple[str, str], Schema]  # by apiVersion and kind
 
+_K = TypeVar("_K")
 _STABLE = "v1"
 # What an earlier version of a kind had and its v1 has not.
 _EARLIER = {("Deployment", "spec.rollbackTo"), ("DaemonSet", "spec.templateGeneration")}
 # The PodGroup of the coscheduling plugin, a custom resource that is read like a built-in kind.
-LABELLED_POD_GROUP: RawObject = {
-    "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "names": {"kind": "PodGroup"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "minMember": {"type": "integer"},
-                                    "minResources": {
-                                        "type": "object",
-                                        "additionalProperties": {"x-kubernetes-int-or-string": True},
-                                    },
-                                    "scheduleTimeoutSeconds": {"type": "integer"},
-                                },
-                            },
-                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                        },
-                    }
+_LABELLED_POD_GROUP: RawObject = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "minMember": {"type": "integer"},
+                "minResources": {
+                    "type": "object",
+                    "additionalProperties": {"x-kubernetes-int-or-string": True},
                 },
-            }
-        ],
+                "scheduleTimeoutSeconds": {"type": "integer"},
+            },
+        },
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
 }
 
 
 @dataclass(slots=True)
-class UnknownField:
-    """A field that a kind does not have.
+class Unread:
+    """Something in files that nothing reads.
 
     Attributes:
         manifest: The first object that has it.
         objects: How many have it.
-        hint: What may be meant.
     """
 
     manifest: Manifest
+    objects: int = field(default=1, kw_only=True)
+
+    @property
+    def who(self) -> str:
+        """The objects that have it, as messages begin with them."""
+        return f"{self.manifest} and {self.objects - 1} more" if self.objects > 1 else str(self.manifest)
+
+
+def again(found: Mapping[_K, Unread | None], key: _K) -> bool:
+    """Whether this was looked at before; if it is something, it is so with one more object."""
+    known = found.get(key)
+    if known is not None:
+        known.objects += 1
+    return key in found
+
+
+@dataclass(slots=True)
+class UnknownField(Unread):
+    """A field that a kind does not have.
+
+    Attributes:
+        hint: What may be meant.
+    """
+
     path: Path
     hint: str
-    objects: int = 1
 
     def __str__(self) -> str:
-        others = f" and {self.objects - 1} more" if self.objects > 1 else ""
-        return f"{self.manifest}{others}: {sentence(self.path, self.hint)}"
+        return f"{self.who}: {sentence(self.path, self.hint)}"
 
 
 def sentence(path: Path, hint: str) -> str:
@@ -93,11 +104,9 @@ def unknown_fields(manifests: Iterable[Manifest], custom: CustomSchemas | None =
     for manifest in manifests:
         for place, name, value in unknown_in(manifest, schemas):
             path = (*place.path, name)
-            known = found.get(key := (manifest.api_version, manifest.kind, without_indexes(path)))
-            if known is None:
+            key = (manifest.api_version, manifest.kind, without_indexes(path))
+            if not again(found, key):
                 found[key] = UnknownField(manifest, path, hint(place, name, value))
-            else:
-                known.objects += 1
     return list(found.values())
 
 
@@ -124,9 +133,10 @@ class KnownSchemas:
     """The schemas of the kinds that are read."""
 
     def __init__(self, custom: CustomSchemas) -> None:
-        self._known: dict[tuple[str, str], Schema | None] = dict(custom)
+        labelled = Schema(root_node(_LABELLED_POD_GROUP, "PodGroup"), custom=_LABELLED_POD_GROUP)
+        at = (LABELLED_POD_GROUPS.api_version, LABELLED_POD_GROUPS.kind)
+        self._known: dict[tuple[str, str], Schema | None] = {at: labelled, **custom}
         self._built_in = SchemaRegistry()
-        self._built_in.add_crd(LABELLED_POD_GROUP)
 
     def of(self, api_version: str, kind: str) -> Schema | None:
         key = (api_version, kind)
@@ -139,11 +149,9 @@ class KnownSchemas:
         if home is None or (kind == "PodGroup" and not api_version):  # which of the two, its fields tell
             return None
         # An earlier version has next to no field that the best one has not.
-        return self._in_version(api_version, kind) or self._in_version(home, kind)
-
-    def _in_version(self, api_version: str, kind: str) -> Schema | None:
-        group, _, version = api_version.rpartition("/")
-        return self._built_in.for_kind(group, version, kind)
+        tried = (each.rpartition("/") for each in (api_version, home))
+        found = (self._built_in.for_kind(group, version, kind) for group, _, version in tried)
+        return next(filter(None, found), None)
 
 
 def _is_earlier(manifest: Manifest, path: Path) -> bool:
@@ -215,6 +223,15 @@ def _struct(struct: SchemaStruct, *, closed: bool) -> Any:  # noqa: ANN401
 
 # --- the walk over an object that has some ---------------------------------------------------------
 
+
+class Place(NamedTuple):
+    """A place in an object that has fields, and the place it is in."""
+
+    path: Path
+    node: SchemaNode
+    above: Place | None = None
+
+
 _CONTAINERS = (dict, list)  # what can have fields; scalars are most of an object
 
 
@@ -242,3 +259,76 @@ def _walk_fields(
                 yield from _walk(item, Place((*place.path, name), inner, place))
         elif not place.node.preserve_unknown and name not in newer_fields(struct):
             yield place, str(name), item
+
+
+# --- what may be meant ----------------------------------------------------------------------------
+
+_DEPTH = 3  # how far below a place a misplaced field is looked for
+_LENGTH = 60  # of a path, beyond which its last part is easier to read
+_MOST = 2  # places that are named; a name that fits in more says nothing
+
+
+def hint(place: Place, name: str, value: object) -> str:
+    """What to write instead of the field `name`, as the rest of a sentence; empty if nothing is like it."""
+    near = _near(place, name, value)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def _near(place: Place, name: str, value: object) -> list[str]:
+    fields = place.node.fields
+    if (alike := meant(fields, name) or slip(fields, name)) is not None:
+        return [_beside(place, alike, value)]
+    if below := _below(place, name, 1):
+        return below
+    if (alike := certain(fields, name)) is not None:
+        return [_beside(place, alike, value)]
+    if elsewhere := _below(place, name, _DEPTH) or _above(place, name):
+        return elsewhere
+    alike = possible(fields, name)
+    return [_beside(place, alike, value)] if alike is not None else []
+
+
+def _beside(place: Place, near: str, value: object) -> str:
+    a_list = place.node.fields[near].type == "array" and isinstance(value, dict)
+    return f"{_path_within(place, near)}{', a list' if a_list else ''}"
+
+
+def _path_within(place: Place, path: str) -> str:
+    """The whole path of what is somewhere in a place; if that is long, only the last part of it."""
+    whole = join(render(place.path), path)
+    return whole if len(whole) <= _LENGTH else path
+
+
+def _below(place: Place, name: str, depth: int) -> list[str]:
+    """The nearest fields of this name below a place, if there are few."""
+    level = [("", place.node)]
+    for step in range(depth):
+        level = [inner for path, outer in level for inner in _inner(path, outer, deep=step > 0)]
+        found = [_path_within(place, f"{path}.{name}") for path, inner in level if name in inner.fields]
+        if found:
+            return found if len(found) <= _MOST else []
+    return []
+
+
+def _above(place: Place, name: str) -> list[str]:
+    """The nearest field of this name in the places around this one, and directly below them."""
+    outer = place.above
+    while outer is not None:
+        if name in outer.node.fields:
+            return [join(render(outer.path), name)]
+        if below := _below(outer, name, 1):
+            return below
+        outer = outer.above
+    return []
+
+
+def _inner(path: str, node: SchemaNode, *, deep: bool) -> Iterator[tuple[str, SchemaNode]]:
+    """The places directly in a node; nobody means an object's own metadata or status."""
+    for name, inner in node.fields.items():
+        if not deep and name in ("metadata", "status"):
+            continue
+        here = join(path, name)
+        if inner.struct is not None:
+            yield here, inner
+        elif inner.items is not None and inner.items.struct is not None:
+            yield f"{here}[]", inner.items

@@ -9,10 +9,13 @@ from berth.engine.offline.lint.subjects import prefix_of, template_of
 from berth.engine.offline.lint.world import World
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.manifests.manifest import DuplicateError, Manifest
-from berth.kube.manifests.near_fields import hint
-from berth.kube.manifests.unknown_annotations import LINT_IGNORE, unknown_annotations
-from berth.kube.manifests.unknown_fields import KnownSchemas, unknown_in
-from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions
+from berth.kube.manifests.unknown_fields import KnownSchemas, hint, unknown_in
+from berth.kube.manifests.unknown_names import (
+    LINT_IGNORE,
+    unknown_annotations,
+    unknown_kinds,
+    unserved_versions,
+)
 from berth.kube.objects import CronJob, Job, ReplicationController, Workload
 from berth.kube.validation.errors import render
 
