@@ -11,11 +11,12 @@ Upstream: pkg/apis/core/v1/defaults.go and the create strategy in pkg/registry/c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from berth.kube.amounts import pod_resources, quantity, resource_names
+from berth.kube.amounts import quantity, resource_lists, resource_names
 from berth.kube.objects import (
     Affinity,
     Container,
@@ -33,6 +34,7 @@ from berth.kube.objects import (
     ResourceRequirements,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
+    changed,
 )
 from berth.kube.selectors import IN, NOT_IN, label_requirement
 from berth.kube.versions import NEWEST, KubernetesVersion
@@ -40,19 +42,19 @@ from berth.kube.versions import NEWEST, KubernetesVersion
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
 
 
 def default_pod(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     """What is filled in whenever a pod is read."""
     spec = pod.spec
     host_network = bool(spec.host_network)
-    containers = _map_list(spec.containers, lambda c: _default_container(c, host_network))
-    init_containers = _map_list(spec.init_containers, lambda c: _default_container(c, host_network))
-    if containers is not spec.containers or init_containers is not spec.init_containers:
-        spec = replace(spec, containers=containers, init_containers=init_containers)
+    containers = _map_list(spec.containers, _default_container, host_network)
+    init_containers = _map_list(spec.init_containers, _default_container, host_network)
+    spec = changed(spec, containers=containers, init_containers=init_containers)
     if spec.resources is not None and not version.pod_requests_completed:
         spec = _default_pod_resources(spec, spec.resources, version)
-    return pod if spec is pod.spec else replace(pod, spec=spec)
+    return changed(pod, spec=spec)
 
 
 def default_node(node: Node) -> Node:
@@ -77,7 +79,7 @@ def created(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     if pod.spec.resources is None or not version.pod_requests_completed:
         return pod
     spec = _default_pod_resources(pod.spec, pod.spec.resources, version)
-    return pod if spec is pod.spec else replace(pod, spec=spec)
+    return changed(pod, spec=spec)
 
 
 def taken_in(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
@@ -88,12 +90,12 @@ def taken_in(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     return default_pod(pod, version) if pod.metadata.uid else created(pod, version)
 
 
-def _map_list(items: list[_T] | None, change: Callable[[_T], _T]) -> list[_T] | None:
+def _map_list(items: list[_T] | None, change: Callable[[_T, _A], _T], by: _A) -> list[_T] | None:
     """The changed list, or the very same one if no item changed."""
     if not items:
         return items
-    changed = [change(item) for item in items]
-    return items if all(new is old for new, old in zip(changed, items, strict=True)) else changed
+    new = [change(item, by) for item in items]
+    return items if all(map(is_, new, items)) else new
 
 
 # --- containers ---------------------------------------------------------------------
@@ -104,10 +106,8 @@ def _default_container(container: Container, host_network: bool) -> Container:
     if resources is not None and resources.limits:
         resources = _default_requests(resources)
     if ports:
-        ports = _map_list(ports, lambda port: _default_port(port, host_network))
-    if resources is container.resources and ports is container.ports:
-        return container
-    return replace(container, resources=resources, ports=ports)
+        ports = _map_list(ports, _default_port, host_network)
+    return changed(container, resources=resources, ports=ports)
 
 
 def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
@@ -118,13 +118,8 @@ def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
-    protocol = port.protocol or "TCP"
-    host_port = port.host_port
-    if host_network and not host_port:
-        host_port = port.container_port
-    if protocol == port.protocol and host_port == port.host_port:
-        return port
-    return replace(port, protocol=protocol, host_port=host_port)
+    host_port = port.container_port if host_network and not port.host_port else port.host_port
+    return changed(port, protocol=port.protocol or "TCP", host_port=host_port)
 
 
 # --- pod-level resources (KEP-2837) ----------------------------------------------------
@@ -150,7 +145,7 @@ def _pod_limits(spec: PodSpec, resources: ResourceRequirements) -> ResourceList 
     limits, requests = resources.limits or {}, resources.requests or {}
     if not limits and not requests:
         return resources.limits
-    combined = pod_resources.aggregate(spec, pod_resources.limits_of, quantity.read)
+    combined = resource_lists.aggregate(spec, resource_lists.limits_of, quantity.read)
     added = {
         name: str(amount)
         for name, amount in combined.items()
@@ -161,7 +156,7 @@ def _pod_limits(spec: PodSpec, resources: ResourceRequirements) -> ResourceList 
 
 def _pod_requests(spec: PodSpec, given: ResourceList, limits: ResourceList) -> ResourceList:
     """Requests the pod leaves open are those of its containers together, or else its limits."""
-    combined = pod_resources.aggregate(spec, pod_resources.requests_of, quantity.read)
+    combined = resource_lists.aggregate(spec, resource_lists.requests_of, quantity.read)
     requests = dict(given)
     for name, amount in combined.items():
         if resource_names.is_pod_level(name) and resource_names.may_overcommit(name):
@@ -187,10 +182,8 @@ def merge_label_keys(pod: Pod) -> Pod:
     if not labels:
         return pod
     affinity = merge_affinity_keys(spec.affinity, labels)
-    constraints = _map_list(spec.topology_spread_constraints, lambda c: _merge_constraint(c, labels))
-    if affinity is spec.affinity and constraints is spec.topology_spread_constraints:
-        return pod
-    return replace(pod, spec=replace(spec, affinity=affinity, topology_spread_constraints=constraints))
+    constraints = _map_list(spec.topology_spread_constraints, _merge_constraint, labels)
+    return changed(pod, spec=changed(spec, affinity=affinity, topology_spread_constraints=constraints))
 
 
 def merge_affinity_keys(affinity: Affinity | None, labels: Mapping[str, str]) -> Affinity | None:
@@ -199,9 +192,7 @@ def merge_affinity_keys(affinity: Affinity | None, labels: Mapping[str, str]) ->
         return None
     together = _merge_pod_affinity(affinity.pod_affinity, labels)
     apart = _merge_pod_affinity(affinity.pod_anti_affinity, labels)
-    if together is affinity.pod_affinity and apart is affinity.pod_anti_affinity:
-        return affinity
-    return replace(affinity, pod_affinity=together, pod_anti_affinity=apart)
+    return changed(affinity, pod_affinity=together, pod_anti_affinity=apart)
 
 
 def _merge_pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
@@ -210,15 +201,11 @@ def _merge_pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str])
     execution = affinity.required_during_scheduling_required_during_execution
     required = affinity.required_during_scheduling_ignored_during_execution
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    new_execution = _map_list(execution, lambda term: _merge_term(term, labels))
-    new_required = _map_list(required, lambda term: _merge_term(term, labels))
-    new_preferred = _map_list(preferred, lambda term: _merge_weighted(term, labels))
-    if new_execution is execution and new_required is required and new_preferred is preferred:
-        return affinity
-    return PodAffinity(
-        required_during_scheduling_required_during_execution=new_execution,
-        required_during_scheduling_ignored_during_execution=new_required,
-        preferred_during_scheduling_ignored_during_execution=new_preferred,
+    return changed(
+        affinity,
+        required_during_scheduling_required_during_execution=_map_list(execution, _merge_term, labels),
+        required_during_scheduling_ignored_during_execution=_map_list(required, _merge_term, labels),
+        preferred_during_scheduling_ignored_during_execution=_map_list(preferred, _merge_weighted, labels),
     )
 
 
@@ -226,8 +213,7 @@ def _merge_weighted(weighted: WeightedPodAffinityTerm, labels: Mapping[str, str]
     term = weighted.pod_affinity_term
     if term is None:
         return weighted
-    merged = _merge_term(term, labels)
-    return weighted if merged is term else replace(weighted, pod_affinity_term=merged)
+    return changed(weighted, pod_affinity_term=_merge_term(term, labels))
 
 
 def _merge_term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
@@ -236,7 +222,7 @@ def _merge_term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinity
         return term
     merged = _with_keys(selector, term.match_label_keys, IN, labels)
     merged = _with_keys(merged, term.mismatch_label_keys, NOT_IN, labels)
-    return term if merged is selector else replace(term, label_selector=merged)
+    return changed(term, label_selector=merged)
 
 
 def _merge_constraint(
@@ -246,7 +232,7 @@ def _merge_constraint(
     if selector is None or not constraint.match_label_keys:
         return constraint
     merged = _with_keys(selector, constraint.match_label_keys, IN, labels)
-    return constraint if merged is selector else replace(constraint, label_selector=merged)
+    return changed(constraint, label_selector=merged)
 
 
 def _with_keys(

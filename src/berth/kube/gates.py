@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from msgspec.structs import replace
-
-from berth.kube.objects import Affinity, NodeAffinity, Pod, PodAffinity, TopologySpreadConstraint
+from berth.kube.objects import Affinity, NodeAffinity, Pod, PodAffinity, TopologySpreadConstraint, changed
 
 _A = TypeVar("_A", NodeAffinity, PodAffinity)
 
@@ -97,9 +95,7 @@ def enabled_affinity(affinity: Affinity | None, gates: FeatureGates = DEFAULT_GA
         node = _without_execution(node)
     if not gates.pod_affinity_eviction:
         pod, anti = _without_execution(pod), _without_execution(anti)
-    if (node, pod, anti) == (affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity):
-        return affinity
-    return Affinity(node_affinity=node, pod_affinity=pod, pod_anti_affinity=anti)
+    return changed(affinity, node_affinity=node, pod_affinity=pod, pod_anti_affinity=anti)
 
 
 def enabled_constraints(
@@ -121,15 +117,14 @@ def drop_disabled_fields(new: Pod, old: Pod | None, gates: FeatureGates) -> Pod:
     )
     affinity = enabled_affinity(new.spec.affinity, kept)
     constraints = enabled_constraints(new, kept)
-    if affinity is new.spec.affinity and constraints is new.spec.topology_spread_constraints:
-        return new
-    return replace(new, spec=replace(new.spec, affinity=affinity, topology_spread_constraints=constraints))
+    spec = changed(new.spec, affinity=affinity, topology_spread_constraints=constraints)
+    return changed(new, spec=spec)
 
 
 def _without_execution(affinity: _A | None) -> _A | None:
-    if affinity is None or not _has_execution_rules(affinity):
-        return affinity
-    return replace(affinity, required_during_scheduling_required_during_execution=None)
+    if affinity is None:
+        return None
+    return changed(affinity, required_during_scheduling_required_during_execution=None)
 
 
 def _has_execution_rules(affinity: NodeAffinity | PodAffinity | None) -> bool:

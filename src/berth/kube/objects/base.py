@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -29,3 +29,13 @@ class Struct(
     gc=False,
 ):
     """Base of every view: camelCase on the wire, immutable, compared by value."""
+
+
+_S = TypeVar("_S", bound=Struct)
+
+
+def changed(view: _S, **fields: object) -> _S:
+    """The view with these values; the very same one if it has them already."""
+    if all(getattr(view, name) is value for name, value in fields.items()):
+        return view
+    return msgspec.structs.replace(view, **fields)
