@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from berth.kube.amounts.resource_lists import difference, masked, spelled
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS
 from berth.kube.objects import Key, Namespace, Node, RawObject, ResourceQuota, key_of
-from berth.kube.quota.amounts import difference, masked, spelled
 from berth.kube.quota.charging import LASTS, PENDING, is_about, limits_of, noted, pending_in, used_of
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,

@@ -14,8 +14,8 @@ import msgspec
 
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
-from berth.kube.amounts.pod_resources import aggregate
 from berth.kube.amounts.quantity import QuantityError, read
+from berth.kube.amounts.resource_lists import aggregate
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     DEPLOYMENTS,

@@ -154,20 +154,9 @@ def _both_rules(
 ) -> _Rules | None:
     if spec is None or added is None:
         return added if spec is None else spec
-    return type(spec)(
-        required_during_scheduling_required_during_execution=join_required(
-            spec.required_during_scheduling_required_during_execution,
-            added.required_during_scheduling_required_during_execution,
-        ),
-        required_during_scheduling_ignored_during_execution=join_required(
-            spec.required_during_scheduling_ignored_during_execution,
-            added.required_during_scheduling_ignored_during_execution,
-        ),
-        preferred_during_scheduling_ignored_during_execution=_joined(
-            spec.preferred_during_scheduling_ignored_during_execution,
-            added.preferred_during_scheduling_ignored_during_execution,
-        ),
-    )
+    joins = (join_required, join_required, _joined)  # as the fields follow each other in both
+    fields = zip(spec.__struct_fields__, joins, strict=True)
+    return type(spec)(**{name: join(getattr(spec, name), getattr(added, name)) for name, join in fields})
 
 
 def _joined(first: list[_T] | None, second: list[_T] | None) -> list[_T] | None:

@@ -16,7 +16,7 @@ import msgspec
 from berth.kube.defaults import NAMESPACE_NAME_LABEL
 from berth.kube.objects import Affinity, LabelSelector, LabelSelectorRequirement, PodAffinityTerm
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, NOT_IN, parse_label_selector
-from berth.kube.well_known import HOSTNAME, REQUIRED_DURING_EXECUTION, REQUIRED_DURING_SCHEDULING
+from berth.kube.well_known import HOSTNAME
 
 _EVERYWHERE = "required anti-affinity against pods of all namespaces"
 _WHY = "it would keep every other workload out of the whole domain"
@@ -74,7 +74,7 @@ def excesses(
 
     `known` are the `rules_of` an object from before the limit: what it had it may keep.
     """
-    for where, term in _required(affinity, path):
+    for where, term in required_terms(affinity, path):
         if term.topology_key in limit.topology_keys or (known and _encoder.encode(term) in known):
             continue
         if matches_any_namespace(term.namespace_selector):
@@ -85,12 +85,12 @@ def excesses(
 
 def rules_of(affinity: Affinity | None) -> frozenset[bytes]:
     """The required anti-affinity terms, to tell whether one was there before."""
-    return frozenset(_encoder.encode(term) for _, term in _required(affinity, ""))
+    return frozenset(_encoder.encode(term) for _, term in required_terms(affinity))
 
 
 def has_required_rules(affinity: Affinity | None) -> bool:
     """Whether there is any required anti-affinity term."""
-    return any(True for _ in _required(affinity, ""))
+    return any(True for _ in required_terms(affinity))
 
 
 def _wanted(term: PodAffinityTerm, limit: AntiAffinityLimit) -> str:
@@ -117,13 +117,9 @@ def _spelled(term: PodAffinityTerm) -> str:
     return "namespaceSelector: {}" if selector.everything else f"namespaceSelector {selector} matches any"
 
 
-def _required(affinity: Affinity | None, path: str) -> Iterator[tuple[str, PodAffinityTerm]]:
+def required_terms(affinity: Affinity | None, path: str = "") -> Iterator[tuple[str, PodAffinityTerm]]:
+    """The required anti-affinity terms, each with its path."""
     anti = affinity.pod_anti_affinity if affinity is not None else None
-    if anti is None:
-        return
-    for name, terms in (
-        (REQUIRED_DURING_EXECUTION, anti.required_during_scheduling_required_during_execution),
-        (REQUIRED_DURING_SCHEDULING, anti.required_during_scheduling_ignored_during_execution),
-    ):
+    for name, terms in anti.required if anti is not None else ():
         for i, term in enumerate(terms or ()):
             yield f"{path}.podAntiAffinity.{name}[{i}]", term

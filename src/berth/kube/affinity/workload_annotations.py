@@ -70,17 +70,8 @@ def effective_placement(placement: Placement | None, *annotated: Placement | Non
 def _both(own: _Rules | None, added: _Rules | None) -> _Rules | None:
     if own is None or added is None:
         return added if own is None else own
-    return replace(
-        own,
-        required_during_scheduling_ignored_during_execution=_joined(
-            own.required_during_scheduling_ignored_during_execution,
-            added.required_during_scheduling_ignored_during_execution,
-        ),
-        preferred_during_scheduling_ignored_during_execution=_joined(
-            own.preferred_during_scheduling_ignored_during_execution,
-            added.preferred_during_scheduling_ignored_during_execution,
-        ),
-    )
+    shared = WorkloadAntiAffinity.__struct_fields__
+    return replace(own, **{name: _joined(getattr(own, name), getattr(added, name)) for name in shared})
 
 
 def _joined(own: list[_T] | None, added: list[_T] | None) -> list[_T] | None:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.kube.amounts.quantity import Quantity
-from berth.kube.objects import RawObject
-from berth.kube.quota.amounts import (
+from berth.kube.amounts.resource_lists import (
     ZERO,
     Amounts,
     amounts_in,
@@ -24,9 +23,9 @@ from berth.kube.quota.amounts import (
     spelled,
     total,
 )
+from berth.kube.objects import RawObject
 from berth.kube.quota.exclusive import Blocked
-from berth.kube.quota.scopes import requirements_of
-from berth.kube.quota.usage import QuotaEvaluator
+from berth.kube.quota.usage import QuotaEvaluator, requirements_of
 
 
 class QuotaError(Exception):

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError, effective_affinity
-from berth.kube.affinity.anti_affinity import matches_any_namespace
+from berth.kube.affinity.anti_affinity import matches_any_namespace, required_terms
 from berth.kube.amounts.quantity import Quantity, QuantityError, stored
+from berth.kube.amounts.resource_lists import whole
 from berth.kube.defaults import NAMESPACE_NAME_LABEL
 from berth.kube.objects import Affinity, Node, Pod, PodAffinityTerm, Taint, Toleration
-from berth.kube.quota.amounts import whole
 from berth.kube.selectors import (
     DOES_NOT_EXIST,
     EVERYTHING,
@@ -201,7 +201,7 @@ def exclusion_of(pod: Pod) -> Exclusion | None:
     with contextlib.suppress(AnnotationError):  # nobody follows one that cannot be read
         affinity = effective_affinity(pod)
     own = pod.metadata.namespace or ""
-    rules = [_closing_rule(term) for term in _required(affinity) if closes(term, own)]
+    rules = [_closing_rule(term) for _, term in required_terms(affinity) if closes(term, own)]
     if not rules:
         return None
     return Exclusion(
@@ -214,23 +214,9 @@ def exclusion_of(pod: Pod) -> Exclusion | None:
     )
 
 
-def _required(affinity: Affinity | None) -> Iterator[PodAffinityTerm]:
-    rules = affinity.pod_anti_affinity if affinity is not None else None
-    if rules is not None:
-        yield from rules.required_during_scheduling_ignored_during_execution or ()
-        yield from rules.required_during_scheduling_required_during_execution or ()
-
-
 def _node_terms(affinity: Affinity | None) -> Iterator[NodeTerms]:
     rules = affinity.node_affinity if affinity is not None else None
-    for selector in (
-        (
-            rules.required_during_scheduling_ignored_during_execution,
-            rules.required_during_scheduling_required_during_execution,
-        )
-        if rules is not None
-        else ()
-    ):
+    for _, selector in rules.required if rules is not None else ():
         if (parsed := parse_node_selector(selector)) is not None:
             yield parsed
 

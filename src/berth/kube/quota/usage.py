@@ -1,40 +1,171 @@
-"""What an object uses of a quota: one evaluator a resource, as upstream has them.
+"""What an object uses of a quota, and which scopes it is in: one evaluator a resource, as upstream has them.
 
 An evaluator first looks at an object (`look`), and answers everything else about what it saw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
-from berth.kube.amounts.pod_resources import aggregate, limits_of, requests_of
+from berth.kube.affinity.annotations import AnnotationError, effective_affinity
 from berth.kube.amounts.quantity import Quantity, stored
+from berth.kube.amounts.resource_lists import (
+    ONE,
+    ZERO,
+    Amounts,
+    add,
+    aggregate,
+    amounts_in,
+    is_sidecar,
+    limits_of,
+    positive,
+    requests_of,
+    whole,
+)
 from berth.kube.amounts.resource_names import is_huge_page, is_native, is_pod_level
 from berth.kube.objects import (
+    Affinity,
     Container,
     ContainerStatus,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodSpec,
     PodStatus,
     RawObject,
     ResourceList,
     ResourceRequirements,
 )
-from berth.kube.quota.amounts import ONE, ZERO, Amounts, amounts_in, whole
-from berth.kube.quota.scopes import ScopeRequirement, claim_in_scope, has_deadline, pod_in_scope
+from berth.kube.pods import is_finished
+from berth.kube.selectors import EXISTS, Requirement
 from berth.kube.text.decoding import convert, without_nulls
 from berth.kube.times import seconds_of
-from berth.kube.well_known import BETA_STORAGE_CLASS, FAILED, SUCCEEDED
+from berth.kube.well_known import BETA_STORAGE_CLASS
+
+_COMPUTE = ("cpu", "memory")
+_LOCAL = (*_COMPUTE, "ephemeral-storage")
+
+# --- scopes: which of the objects of its namespace a quota is about ----------------------------------
+
+TERMINATING, NOT_TERMINATING = "Terminating", "NotTerminating"
+BEST_EFFORT, NOT_BEST_EFFORT = "BestEffort", "NotBestEffort"
+PRIORITY_CLASS, CROSS_NAMESPACE = "PriorityClass", "CrossNamespacePodAffinity"
+VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
+SCOPES = (
+    TERMINATING,
+    NOT_TERMINATING,
+    BEST_EFFORT,
+    NOT_BEST_EFFORT,
+    PRIORITY_CLASS,
+    CROSS_NAMESPACE,
+    VOLUME_ATTRIBUTES_CLASS,
+)
+
+
+class ScopeRequirement(NamedTuple):
+    """One scope that a quota asks for; most of them can only be there or not."""
+
+    scope: str
+    operator: str = EXISTS
+    values: tuple[str, ...] = ()
+
+    def matches(self, names: Collection[str]) -> bool:
+        """Whether an object that refers to these classes (most refer to one or none) is meant."""
+        if self.operator == EXISTS:
+            return bool(names)
+        asked = Requirement(self.scope, self.operator, frozenset(self.values))
+        return any(map(asked.matches_value, names)) if names else asked.matches_value(None)
+
+
+def requirements_of(spec: RawObject) -> Iterator[ScopeRequirement]:
+    """The scopes in the spec of a ResourceQuota, however they are written."""
+    for scope in spec.get("scopes") or ():
+        yield ScopeRequirement(str(scope))
+    for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        values = tuple(map(str, item.get("values") or ()))
+        yield ScopeRequirement(str(item.get("scopeName")), str(item.get("operator")), values)
+
+
+def pod_in_scope(pod: Pod, wanted: ScopeRequirement) -> bool:
+    if wanted.scope == PRIORITY_CLASS:
+        name = pod.spec.priority_class_name
+        return wanted.matches((name,) if name else ())
+    if wanted.scope == CROSS_NAMESPACE:
+        return _looks_abroad(_affinity(pod))
+    judge = _JUDGES.get(wanted.scope)
+    return judge is not None and judge(pod.spec)
+
+
+def _affinity(pod: Pod) -> Affinity | None:
+    """With the rules of the annotation; nobody follows one that cannot be read."""
+    try:
+        return effective_affinity(pod)
+    except AnnotationError:
+        return pod.spec.affinity
+
+
+def claim_in_scope(claim: RawObject, wanted: ScopeRequirement) -> bool:
+    return wanted.scope == VOLUME_ATTRIBUTES_CLASS and wanted.matches(_attributes_classes(claim))
+
+
+def has_deadline(spec: PodSpec) -> bool:
+    return (spec.active_deadline_seconds if spec.active_deadline_seconds is not None else -1) >= 0
+
+
+def _is_best_effort(spec: PodSpec) -> bool:
+    """Whether neither the pod nor any of its containers asks for cpu or memory."""
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    stated = [spec.resources, *(container.resources for container in containers)]
+    return not any(
+        positive((listed or {}).get(name))
+        for resources in stated
+        if resources is not None
+        for listed in (resources.requests, resources.limits)
+        for name in _COMPUTE
+    )
+
+
+def _looks_abroad(affinity: Affinity | None) -> bool:
+    rules = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+    terms = (term for each in rules if each is not None for term in _terms(each))
+    return any(term.namespaces or term.namespace_selector is not None for term in terms)
+
+
+def _terms(rules: PodAffinity) -> Iterator[PodAffinityTerm]:
+    for _, required in rules.required:
+        yield from required or ()
+    for weighted in rules.preferred_during_scheduling_ignored_during_execution or ():
+        if weighted.pod_affinity_term is not None:
+            yield weighted.pod_affinity_term
+
+
+def _attributes_classes(claim: RawObject) -> set[str]:
+    spec, status = claim.get("spec") or {}, claim.get("status") or {}
+    named = (
+        spec.get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    )
+    return {name for name in named if name}
+
+
+_JUDGES: dict[str, Callable[[PodSpec], bool]] = {
+    TERMINATING: has_deadline,
+    NOT_TERMINATING: lambda spec: not has_deadline(spec),
+    BEST_EFFORT: _is_best_effort,
+    NOT_BEST_EFFORT: lambda spec: not _is_best_effort(spec),
+}
+
+
+# --- evaluators -----------------------------------------------------------------------------------
 
 REQUESTS, LIMITS = "requests.", "limits."
-_COMPUTE = ("cpu", "memory")
 _POD_NAMES = frozenset(
-    {"count/pods", "pods"}
-    | {f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in (*_COMPUTE, "ephemeral-storage")}
+    {"count/pods", "pods"} | {f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _LOCAL}
 )
 # Whoever limits one of these makes every container say how much it asks for.
 _MUST_BE_SAID = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _COMPUTE)
@@ -129,9 +260,7 @@ class PodQuota(QuotaEvaluator):
 
 def is_over(pod: Pod, now: float) -> bool:
     """Whether a pod has ended, or should long be gone and is only held up."""
-    if pod.status is not None and pod.status.phase in (SUCCEEDED, FAILED):
-        return True
-    return (until := held_until(pod)) is not None and now > until
+    return is_finished(pod) or ((until := held_until(pod)) is not None and now > until)
 
 
 def held_until(pod: Pod) -> float | None:
@@ -150,11 +279,11 @@ def _says_for_all(spec: PodSpec) -> bool:
 def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
     used = {"pods": ONE}
     for name, amount in requests.items():
-        if name in (*_COMPUTE, "ephemeral-storage") or is_huge_page(name):
+        if name in _LOCAL or is_huge_page(name):
             used[name] = used[f"{REQUESTS}{name}"] = amount
         elif not is_native(name) or name.startswith(_DEVICE_CLASS):
             used[f"{REQUESTS}{name}"] = amount
-    for name in (*_COMPUTE, "ephemeral-storage"):
+    for name in _LOCAL:
         if name in limits:
             used[f"{LIMITS}{name}"] = limits[name]
     return used
@@ -164,15 +293,12 @@ def _whole(pod: Pod) -> tuple[Amounts, Amounts]:
     """Requests and limits of a pod: of its containers together, what it says itself, and its overhead."""
     spec = _resized(pod.spec, pod.status) if pod.status is not None else pod.spec
     own, overhead = spec.resources or ResourceRequirements(), amounts_in(spec.overhead)
-    requests: dict[str, Quantity] = aggregate(spec, requests_of, stored)
-    limits: dict[str, Quantity] = aggregate(spec, limits_of, stored)
+    requests, limits = aggregate(spec, requests_of, stored), aggregate(spec, limits_of, stored)
     for amounts, listed in ((requests, own.requests), (limits, own.limits)):
         stated = amounts_in(listed)
         amounts.update({name: amount for name, amount in stated.items() if is_pod_level(name)})
-    for name, amount in overhead.items():
-        requests[name] = requests[name].plus(amount) if name in requests else amount
-        if name in limits and limits[name].unscaled:
-            limits[name] = limits[name].plus(amount)
+    add(requests, overhead)
+    add(limits, {name: overhead[name] for name in overhead if name in limits and limits[name].unscaled})
     return requests, limits
 
 
@@ -192,7 +318,7 @@ def _resized(spec: PodSpec, status: PodStatus) -> PodSpec:
     def resized(containers: list[Container] | None, *, lasting: bool) -> list[Container]:
         return [
             _as_running(each, entries[each.name], infeasible=infeasible)
-            if each.name in entries and (lasting or each.restart_policy == "Always")
+            if each.name in entries and (lasting or is_sidecar(each))
             else each
             for each in containers or ()
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berth.kube import names
-from berth.kube.amounts import pod_resources, quantity, resource_names
+from berth.kube.amounts import quantity, resource_lists, resource_names
 from berth.kube.amounts.quantity import Quantity, QuantityError
 from berth.kube.objects import PodSpec, RawQuantity, ResourceList, ResourceRequirements
 from berth.kube.validation.errors import Errors, Path, key
@@ -132,12 +132,12 @@ def _check_pod_level_name(name: str, errors: Errors, path: Path) -> None:
 
 def _check_consistency(spec: PodSpec, resources: ResourceRequirements, errors: Errors, path: Path) -> None:
     requests, limits = resources.requests or {}, resources.limits or {}
-    for name, total in pod_resources.aggregate(spec, pod_resources.requests_of, quantity.stored).items():
+    for name, total in resource_lists.aggregate(spec, resource_lists.requests_of, quantity.stored).items():
         if name in requests and total.exceeds(quantity.stored(requests[name])):
             detail = f"must be greater than or equal to aggregate container requests of {total}"
             shown = quantity.format_quantity(requests[name])
             errors.invalid((*path, "requests", key(name)), shown, detail)
-    for name, total in pod_resources.aggregate(spec, pod_resources.limits_of, quantity.stored).items():
+    for name, total in resource_lists.aggregate(spec, resource_lists.limits_of, quantity.stored).items():
         if not resource_names.is_huge_page(name) or name not in limits:
             continue
         if total.exceeds(quantity.stored(limits[name])):

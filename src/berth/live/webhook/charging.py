@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import msgspec
 
+from berth.kube.amounts.resource_lists import Amounts, difference, masked
 from berth.kube.api_resources import NODES, RESOURCE_QUOTAS
 from berth.kube.objects import Node, Pod, RawObject
-from berth.kube.quota.amounts import Amounts, difference, masked
 from berth.kube.quota.charging import (
     PENDING,
     QuotaError,

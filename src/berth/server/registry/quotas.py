@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
+from berth.kube.amounts.resource_lists import Amounts, difference, masked
 from berth.kube.objects import Key, Node, Pod, RawObject
-from berth.kube.quota.amounts import Amounts, difference, masked
 from berth.kube.quota.charging import (
     QuotaError,
     change,

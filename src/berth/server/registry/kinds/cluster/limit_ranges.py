@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from berth.kube.amounts.pod_resources import aggregate, limits_of, requests_of
 from berth.kube.amounts.quantity import Quantity, QuantityError, read
+from berth.kube.amounts.resource_lists import aggregate, limits_of, requests_of
 from berth.kube.amounts.resource_names import is_container_resource, is_standard, may_overcommit
 from berth.kube.objects import Pod, RawObject
 from berth.kube.validation import FieldError

@@ -9,7 +9,7 @@ from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, stored
 from berth.kube.amounts.resource_names import is_standard, is_whole_number
 from berth.kube.objects import RawObject
-from berth.kube.quota.scopes import (
+from berth.kube.quota.usage import (
     BEST_EFFORT,
     CROSS_NAMESPACE,
     NOT_BEST_EFFORT,

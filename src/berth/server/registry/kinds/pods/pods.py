@@ -20,10 +20,10 @@ from berth.kube.affinity.annotations import (
 )
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses, rules_of
 from berth.kube.amounts.quantity import read
+from berth.kube.amounts.resource_lists import positive
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Affinity, Pod, RawObject
-from berth.kube.quota.amounts import positive
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors

@@ -1,0 +1,115 @@
+"""Amounts by the name of their resource: what is computed with them, and what a pod's containers ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import attrgetter
+
+from berth.kube.amounts.quantity import Quantity, QuantityError, read, stored
+from berth.kube.objects import Container, PodSpec, RawQuantity, ResourceList, ResourceRequirements
+
+Amounts = Mapping[str, Quantity]
+Reader = Callable[[RawQuantity], Quantity]
+ListOf = Callable[[ResourceRequirements], ResourceList | None]
+ZERO, ONE = read("0"), read("1")
+
+
+def amounts_in(listed: object) -> dict[str, Quantity]:
+    """What a resource list of the API says; an amount that cannot be read is left out."""
+    found = {}
+    for name, raw in listed.items() if isinstance(listed, dict) else ():
+        try:
+            found[name] = stored(raw)
+        except (QuantityError, TypeError):
+            continue
+    return found
+
+
+def spelled(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amounts[name]) for name in sorted(amounts)}
+
+
+def whole(number: int) -> Quantity:
+    return read(str(number))
+
+
+def positive(raw: RawQuantity | None) -> bool:
+    try:
+        return raw is not None and read(raw).unscaled > 0
+    except QuantityError:
+        return False
+
+
+def add(total: dict[str, Quantity], more: Amounts) -> None:
+    for name, amount in more.items():
+        known = total.get(name)
+        total[name] = amount if known is None else known.plus(amount)
+
+
+def total(lists: Iterable[Amounts]) -> dict[str, Quantity]:
+    result: dict[str, Quantity] = {}
+    for amounts in lists:
+        add(result, amounts)
+    return result
+
+
+def difference(first: Amounts, second: Amounts) -> dict[str, Quantity]:
+    """By how much the first is more (or less) than the second; what is the same is left out."""
+    changed = {name: first.get(name, ZERO).minus(second.get(name, ZERO)) for name in {**first, **second}}
+    return {name: amount for name, amount in changed.items() if amount.unscaled}
+
+
+def masked(amounts: Amounts, names: Collection[str]) -> dict[str, Quantity]:
+    return {name: amount for name, amount in amounts.items() if name in names}
+
+
+def same(first: Amounts, second: Amounts) -> bool:
+    return first.keys() == second.keys() and not difference(first, second)
+
+
+def shown(amounts: Amounts) -> str:
+    """As refusals list them."""
+    return ",".join(f"{name}={amount}" for name, amount in sorted(amounts.items()))
+
+
+# --- what a pod's containers ask for together, by the rules of KEP-753 (sidecar containers) ------------
+# Containers and sidecars run side by side, so their amounts add up; an ordinary init container runs alone
+# beside the sidecars started before it, so only the largest such moment counts.
+
+requests_of: ListOf = attrgetter("requests")
+limits_of: ListOf = attrgetter("limits")
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container keeps running beside the others."""
+    return container.restart_policy == "Always"
+
+
+def aggregate(spec: PodSpec, list_of: ListOf, reader: Reader) -> dict[str, Quantity]:
+    """The containers' combined requests or limits, read with `reader`."""
+    asked = total(_amounts(container, list_of, reader) for container in spec.containers or ())
+    sidecars: dict[str, Quantity] = {}
+    peak: dict[str, Quantity] = {}
+    for container in spec.init_containers or ():
+        amounts = _amounts(container, list_of, reader)
+        if is_sidecar(container):
+            add(asked, amounts)
+            add(sidecars, amounts)
+            amounts = sidecars
+        else:
+            add(amounts, sidecars)
+        _raise_to(peak, amounts)
+    _raise_to(asked, peak)
+    return asked
+
+
+def _amounts(container: Container, list_of: ListOf, reader: Reader) -> dict[str, Quantity]:
+    listed = list_of(container.resources) if container.resources else None
+    return {name: reader(raw) for name, raw in listed.items()} if listed else {}
+
+
+def _raise_to(total: dict[str, Quantity], floor: Amounts) -> None:
+    for name, quantity in floor.items():
+        known = total.get(name)
+        if known is None or quantity.exceeds(known):
+            total[name] = quantity
