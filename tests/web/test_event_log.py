@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from berth.web.event_log import EventLog, HappenedEvent
+from berth.web.events import EventLog, HappenedEvent
 
 
 def event(name: str | None, count: int) -> HappenedEvent:

@@ -14,7 +14,7 @@ from berth.cli.page_documents import PAGE_DOCUMENTS
 from berth.engine.state.options import Options
 from berth.live.component import serving as component_serving
 from berth.web import changes
-from berth.web.serving import PageSettings, serving
+from berth.web.app import PageSettings, serving
 from berth.web.sources import DumpSource
 from tests.support.snapshots import manifest, zone_node
 

@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from berth.cli.commands import web
-from berth.web.app import PageServer
+from berth.web.app import PageServer, PageSettings
 from berth.web.questions import CommandDocuments
-from berth.web.serving import PageSettings
 from berth.web.sources import ClusterSource
 from tests.support.cli.command import NODES, WEB, berth, files, pod
 from tests.support.paths import ROOT

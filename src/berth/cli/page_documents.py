@@ -20,8 +20,7 @@ from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import Snapshot
 from berth.engine.offline.topology import domains, spreads
-from berth.engine.offline.what_if.changes import AddNodes, ClusterChange, WhatIfError
-from berth.engine.offline.what_if.parsing import FORMS, parse
+from berth.engine.offline.what_if.changes import FORMS, AddNodes, ClusterChange, WhatIfError, parse
 from berth.engine.offline.what_if.running import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,21 +21,24 @@ from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.manifests.manifest import ManifestError
 from berth.kube.well_known import BERTH_API_VERSION, JSON
+from berth.live.component.endpoint import listen
+from berth.live.component.serving import answering
 from berth.live.errors import ApiError
 from berth.live.listing import ListingError
 from berth.web import questions
 from berth.web.analysis import Analyst, EndedError, Question
+from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet
 from berth.web.questions import CommandDocuments
-from berth.web.sessions import said
+from berth.web.sessions import Guard, Sessions, said
 from berth.web.sources import ClusterSource
-from berth.web.stories import eviction_stories
 
 STATIC = Path(__file__).parent / "static"
 VIEWS = ("", "topology", "constraints", "pending", "pods", "nodes", "what-if", "now", "fleet")
 _LARGE = 16 << 10  # from here on answers are compressed, in a thread
 _LARGEST_REQUEST = 256 << 10
 _VARIES = {"Vary": "Accept-Encoding"}
+_CONNECTIONS = 1024  # every open page keeps one
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -228,3 +233,52 @@ def _answer(request: Request, content: bytes, packed: bytes) -> Response:
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(packed, media_type=JSON, headers={**_VARIES, "Content-Encoding": "gzip"})
     return Response(content, media_type=JSON, headers=_VARIES)
+
+
+# --- serving, until somebody has seen enough -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSettings:
+    """Where the page is served.
+
+    Attributes:
+        port: 0 stands for any that is free.
+        token: What scripts may give as a bearer token instead of opening a link; None for none.
+        command: How a person asks the same in a terminal: the options that name the cluster.
+        flags: And those by which pods are judged.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    token: str | None = None
+    command: str = ""
+    flags: str = ""
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    settings: PageSettings, source: ClusterSource, documents: CommandDocuments, told: Callable[[str], None]
+) -> AsyncIterator[int]:
+    """Serve as long as the context lasts; `told` hears of every link that opens the page.
+
+    Raises:
+        berth.live.component.endpoint.ServingError: the port is taken.
+    """
+    where = {"port": settings.port}  # known once we listen
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+
+    def address(link: str) -> str:
+        return f"http://{host}:{where['port']}/?link={link}"
+
+    sessions = Sessions(settings.token, lambda link: told(address(link)))
+    page = PageServer(source, documents, settings.command, settings.flags)
+    guard = Guard(page.app(), sessions, host=settings.host, port=lambda: where["port"])
+    listener = listen(settings.host, settings.port)
+    async with answering(guard, listener, connections=_CONNECTIONS) as port:
+        where["port"] = port
+        told(address(sessions.link))
+        try:
+            yield port
+        finally:
+            page.close()

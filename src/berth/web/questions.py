@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import to_builtins
+
 from berth.engine.offline.audit import WorkloadMoves, wanted_moves
-from berth.engine.offline.constraint_domains import ConstraintDomains, constraint_domains
 from berth.engine.offline.explanation import Explanation, explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.offline.topology import ConstraintDomains, constraint_domains
 from berth.kube.objects import RawObject
 from berth.kube.well_known import BERTH_API_VERSION
 from berth.live.listing import Listing
@@ -47,19 +49,7 @@ def constraints(snapshot: Snapshot) -> Document:
 def _constraint(found: ConstraintDomains, planned: WorkloadMoves | None) -> Document:
     moves = planned.moves if planned is not None else ()
     return {
-        "kind": found.kind,
-        "namespace": found.namespace,
-        "owner": found.owner,
-        "path": found.path,
-        "topologyKey": found.topology_key,
-        "selector": found.selector,
-        "hard": found.hard,
-        "limit": found.limit,
-        "skew": found.skew,
-        "ok": found.ok,
-        "domains": found.domains,
-        "allDomains": found.all_domains,
-        "leftOut": found.left_out,
+        **to_builtins(found),
         "moves": [{"pod": move.pod, "node": move.node, "landsOn": move.landing} for move in moves],
         "staysBecause": planned.refusal if planned is not None else None,
     }

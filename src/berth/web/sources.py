@@ -50,7 +50,7 @@ from berth.machines.contract import Event
 from berth.machines.rates import Backoff
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row
 from berth.web.changes import ChangeStream
-from berth.web.event_log import EventLog, HappenedEvent
+from berth.web.events import EventLog, HappenedEvent
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.engine.offline.explaining.refusals import GROUP_REASONS
+from berth.engine.offline.explaining.reasons import GROUP_REASONS
 from berth.engine.rules import RULES
 from tests.cli.output.situations import SITUATIONS
 from tests.support.cli.command import berth

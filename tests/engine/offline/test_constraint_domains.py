@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.engine.offline.constraint_domains import ConstraintDomains, constraint_domains
+from berth.engine.offline.topology import ConstraintDomains, constraint_domains
 from berth.engine.rules.pod_topology_spread.constraints import LEFT_OUT_BY_AFFINITY, LEFT_OUT_BY_TAINTS
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.snapshots import snapshot, zone_node

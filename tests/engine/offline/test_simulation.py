@@ -223,7 +223,7 @@ def test_identical_unplaced_replicas_are_judged_once(monkeypatch: pytest.MonkeyP
         calls.append(plan)
         return fit_error(plan)
 
-    monkeypatch.setattr("berth.engine.offline.scheduling.placer.fit_error", counted)
+    monkeypatch.setattr("berth.engine.offline.simulation.fit_error", counted)
     huge = workload("Deployment", "huge", 1000, make_pod("huge").requests(cpu="9999"))
     simulation = simulated(make_node("n1").build(), huge)
     assert (len(simulation.unplaced), len(calls)) == (1000, 1)

@@ -30,8 +30,8 @@ from berth.live.component.endpoint import ServingError
 from berth.live.connection import ConnectionSettingsError
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError
+from berth.web.app import PageSettings, serving
 from berth.web.questions import CommandDocuments
-from berth.web.serving import PageSettings, serving
 from berth.web.sources import ClusterSource, DumpSource, LiveSource
 
 _KUBECONFIG = "Config"

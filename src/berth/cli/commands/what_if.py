@@ -34,9 +34,15 @@ from berth.cli.output.what_if_report import (
 )
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import Snapshot, read
-from berth.engine.offline.what_if.changes import ClusterChange, ReplaceAll, UseConfiguration, WhatIfError
+from berth.engine.offline.what_if.changes import (
+    FORMS,
+    ClusterChange,
+    ReplaceAll,
+    UseConfiguration,
+    WhatIfError,
+    parse,
+)
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.parsing import FORMS, parse
 from berth.engine.offline.what_if.questions.every import EveryLoss, lose_each
 from berth.engine.offline.what_if.questions.fitting import FittingReplicas, fit
 from berth.engine.offline.what_if.questions.scenario import Scenario, ScenarioOutcome, run_scenario

@@ -11,8 +11,7 @@ from berth.cli.input.manifests import configured_setup
 from berth.cli.input.options import Decorator, in_this_order
 from berth.cli.input.validating import check_fields
 from berth.engine.offline.scheduling.setup import SchedulerSetup
-from berth.engine.offline.what_if.changes import WhatIfError
-from berth.engine.offline.what_if.parsing import FORMS, REPLACE_ALL
+from berth.engine.offline.what_if.changes import FORMS, REPLACE_ALL, WhatIfError
 from berth.engine.offline.what_if.questions.scenario import KIND as SCENARIO
 from berth.engine.offline.what_if.questions.scenario import (
     Scenario,

@@ -21,8 +21,8 @@ from berth.cli.input.options import (
 )
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.output.tables import tell
-from berth.engine.offline.scheduling.setup import SchedulerSetup, configured
-from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
+from berth.engine.offline.scheduling.setup import SCHEDULERS, SchedulerSetup, configured
+from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import effective_affinity
@@ -135,8 +135,7 @@ def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) ->
     with progress_bar(words) as progress:
         return simulate(
             snapshot,
-            schedulers=setup.schedulers,
-            preempting=setup.preempting,
+            setup,
             rng=None if seed is None else np.random.default_rng(seed),
             progress=progress,
         )

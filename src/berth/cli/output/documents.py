@@ -13,20 +13,19 @@ from berth.cli.output.tables import terminal
 from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.budgets import DisruptionBudget
-from berth.engine.offline.explaining.node_verdicts import NodeVerdict
-from berth.engine.offline.explaining.reason_documents import (
+from berth.engine.offline.explaining.nodes import NodeVerdict, Wait
+from berth.engine.offline.explaining.reasons import (
+    Refusals,
     Workloads,
     group_document,
     refusal_documents,
     verdict_document,
     violation_document,
 )
-from berth.engine.offline.explaining.refusals import Refusals
 from berth.engine.offline.explaining.replicas import FurtherReplicas
-from berth.engine.offline.explaining.waiting import Wait
 from berth.engine.offline.explanation import Explanation
-from berth.engine.offline.placements import Victim
 from berth.engine.offline.relaxations import Relaxation
+from berth.engine.offline.scheduling.placements import Victim
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import Spread, ZoneDomain

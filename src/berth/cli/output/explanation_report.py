@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from berth.cli.output.tables import Terminal, count, first_of, indented, table
-from berth.engine.offline.explaining.node_groups import NodeGroup
-from berth.engine.offline.explaining.node_verdicts import NodeVerdict
+from berth.engine.offline.explaining.nodes import NodeGroup, NodeVerdict
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation
 from berth.engine.rules.verdicts import WorkloadOf, merged, words_of

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from berth.cli.output.tables import NONE, YES_OR_NO, Terminal, count, first_rows, indented, table
-from berth.engine.offline.placements import PodPlacement
+from berth.engine.offline.scheduling.placements import PodPlacement
 from berth.engine.offline.simulation import Simulation, UnplacedPod
 from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
 from berth.engine.rules.relaxing import short

@@ -24,7 +24,7 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.versions import VERSIONS
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingError
-from berth.web.serving import PageSettings, serving
+from berth.web.app import PageSettings, serving
 from berth.web.sources import LiveSource
 
 REFUSED = 2

@@ -6,17 +6,22 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from berth.engine.offline.explaining.node_groups import NodeGroup, group_nodes
-from berth.engine.offline.explaining.node_verdicts import NodeVerdict, decision_of, nodes_of
-from berth.engine.offline.explaining.reason_documents import Workloads
-from berth.engine.offline.explaining.refusals import ROOM_EVENTS, group_code
+from berth.engine.offline.explaining.nodes import (
+    NodeGroup,
+    NodeVerdict,
+    QueuePlace,
+    Wait,
+    decision_of,
+    group_nodes,
+    nodes_of,
+    queue_place,
+    waits_of,
+)
+from berth.engine.offline.explaining.reasons import ROOM_EVENTS, Workloads, group_code
 from berth.engine.offline.explaining.replicas import FurtherReplicas
-from berth.engine.offline.explaining.waiting import QueuePlace, Wait, queue_place, waits_of
-from berth.engine.offline.groups import GroupFailure, GroupSite
-from berth.engine.offline.placements import PodPlacement
-from berth.engine.offline.relaxations import Relaxation, WhatIf, relaxations
-from berth.engine.offline.rollouts import rollout_clue
+from berth.engine.offline.relaxations import Relaxation, WhatIf, relaxations, rollout_clue
 from berth.engine.offline.scheduling.making_room import PreemptionRoom
+from berth.engine.offline.scheduling.placements import GroupFailure, GroupSite, PodPlacement
 from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.evaluation import Evaluation, evaluate, fit_error
@@ -235,8 +240,8 @@ def _failure(failing: Condition) -> str:
 
 
 def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None) -> Explanation:
-    snapshot, held_back = simulation.snapshot, simulation.held_back(entry)
-    cluster = snapshot.cluster
+    snapshot, preempting = simulation.snapshot, simulation.setup.preempting
+    cluster, held_back = snapshot.cluster, simulation.held_back(entry)
     if held_back is None and placed_on is None and (failure := group_failure(simulation, entry)):
         return _explain_member(simulation, entry, failure)
     plan = plan_for(cluster, cluster.class_of(entry.pod))
@@ -247,9 +252,7 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
         state, message = held_back or (STUCK, fit_error(plan)[0])
-        room = (
-            None if held_back else PreemptionRoom(snapshot, simulation.preempting).make(entry, plan.pod_class)
-        )
+        room = None if held_back else PreemptionRoom(snapshot, preempting).make(entry, plan.pod_class)
         explanation = Explanation(entry, state, None, message, nodes)
         if room is not None and room.node is not None:
             explanation = replace(explanation, preemption=room)
@@ -315,7 +318,7 @@ def _no_preemption_for_groups(
         pod_class = snapshot.cluster.class_of(member.pod)
         if member.key in there or not plan_for(snapshot.cluster, pod_class).blocked().all():
             continue
-        room = PreemptionRoom(snapshot, simulation.preempting).make(member, pod_class)
+        room = PreemptionRoom(snapshot, simulation.setup.preempting).make(member, pod_class)
         if room is None or room.node is None:
             return "" if room is None else room.message
         if there.issuperset(room.victims):

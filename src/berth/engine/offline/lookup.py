@@ -8,9 +8,9 @@ from difflib import get_close_matches
 
 from msgspec import structs
 
-from berth.engine.offline.daemons import unpinned
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.workloads import unpinned
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ReplicationController, Workload
 from berth.kube.workloads.expansion import expand

@@ -2,7 +2,7 @@
 
 Single changes first.  If none helps by itself, pairs; if no pair does, one minimal set: all
 changes together, less every one that turns out not to be needed.  A change is really made to the cluster,
-asked about, and taken back.
+asked about, and taken back.  So is the going of an old pod that a rollout keeps where the new one fits.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ from itertools import combinations
 
 import numpy as np
 
+from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.offline.workloads import ROLLOUT_DEFAULT, strategy_of
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
 from berth.engine.rules.relaxing import Change, Peers, Question, Variant, label_changes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
+from berth.kube.amounts.shares import resolved
 from berth.kube.objects import Node
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import TEMPLATE_HASH
 
 # Single changes tried, and pairs made of them: bounded, whatever the cluster looks like.
 _MOST_CHANGES = 48
 _MOST_PAIRS_FROM = 24
 _MOST_PAIRS = 6
+_MOST_TRIED = 50  # old pods of a rollout
+_FIELD = "spec.strategy.rollingUpdate.maxUnavailable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +189,62 @@ def _coarser(relaxation: Relaxation, other: Relaxation) -> bool:
 
 def _sorted(found: list[Relaxation]) -> list[Relaxation]:
     return sorted(found, key=lambda relaxation: -len(relaxation.nodes))
+
+
+# --- a rollout that waits for its own old pods: the new one fits only where an old one goes first -----------
+
+
+def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
+    """Which old pod is in the way of a new one of its Deployment, and what lets it go first."""
+    kind, _, name = (entry.owner or "").partition("/")
+    if kind != "Deployment":
+        return None
+    stated = _kept_available(snapshot, entry.namespace, name)
+    if stated == "":
+        return None  # old pods go anyhow
+    cluster = snapshot.cluster
+    pod_class = cluster.class_of(entry.pod)
+    for old in _old_pods(snapshot, entry)[:_MOST_TRIED]:
+        with cluster.without(old.key):
+            fits = not plan_for(cluster, pod_class).blocked().all()
+        if fits:
+            in_the_way = f"{old.key} on {old.pod.spec.node_name}, an old pod of {entry.owner}, is in the way"
+            if stated is None:
+                return f"{in_the_way}; {entry.owner} is not here to say whether it goes first ({_FIELD})"
+            return (
+                f"{in_the_way} and goes only after a new one runs: {_FIELD} 1 (now {stated}) lets it go first"
+            )
+    return None
+
+
+def _old_pods(snapshot: Snapshot, entry: Entry) -> list[Entry]:
+    revision = _revision(entry)
+    return [
+        other
+        for other in snapshot.running
+        if (other.namespace, other.owner) == (entry.namespace, entry.owner)
+        # Without the label nobody can tell which of them is the older.
+        and None not in (revision, _revision(other))
+        and _revision(other) != revision
+        and not is_terminating(other.pod)
+    ]
+
+
+def _revision(entry: Entry) -> str | None:
+    return (entry.pod.metadata.labels or {}).get(TEMPLATE_HASH)
+
+
+def _kept_available(snapshot: Snapshot, namespace: str, name: str) -> str | None:
+    """The maxUnavailable by which a Deployment keeps its old pods.
+
+    Returns:
+        Empty if it lets them go, None if the Deployment is not among what is known.
+    """
+    for manifest in snapshot.manifests:
+        if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
+            strategy, replicas = strategy_of(manifest), (manifest.to_dict().get("spec") or {}).get("replicas")
+            stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
+            number = 1 if replicas is None else replicas
+            goes = resolved(stated, number, default=ROLLOUT_DEFAULT, up=False) > 0
+            return "" if strategy.get("type") == "Recreate" or goes else str(stated)
+    return None

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from berth.engine.offline.daemons import DAEMON_SET, eligible_nodes, pinned_to
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
+from berth.engine.offline.workloads import DAEMON_SET, eligible_nodes, pinned_to
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
 from berth.engine.state.options import Options

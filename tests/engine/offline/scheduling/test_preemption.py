@@ -1,5 +1,6 @@
 """Pods of higher priority make room for themselves, as the scheduler does it, and it can be taken back."""
 
+from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.topology import domains
 from berth.engine.state.cluster import Cluster
@@ -115,8 +116,8 @@ def test_one_namespace_is_told_of_preemptions_from_both_sides() -> None:
 
 def test_one_namespace_keeps_what_the_simulation_is_about() -> None:
     """Whose pods are placed, and which groups wait, is the same for the part that is shown."""
-    simulation = simulate(snapshot(*nodes(1)), schedulers=("mine",))
-    assert simulation.within("other").schedulers == ("mine",)
+    simulation = simulate(snapshot(*nodes(1)), SchedulerSetup(schedulers=("mine",)))
+    assert simulation.within("other").setup.schedulers == ("mine",)
 
 
 def test_a_replacement_may_preempt_in_turn() -> None:
@@ -142,7 +143,7 @@ def test_nobody_is_preempted_in_vain() -> None:
 def test_a_scheduler_without_preemption_leaves_everyone_alone() -> None:
     """A profile that disables it preempts nobody."""
     taken = snapshot(*nodes(1), low("a", "n0"), high("p"))
-    assert preempted(simulate(taken, preempting=frozenset())) == {}
+    assert preempted(simulate(taken, SchedulerSetup(preempting=frozenset()))) == {}
 
 
 def test_each_preemption_uses_up_the_budget() -> None:

@@ -19,7 +19,7 @@ PACKING = f"{{name: NodeResourcesFit, args: {STRATEGY}}}"
 def nodes_by(text: str, *things: KubeObject) -> dict[str, str]:
     setup = configured(read(HEAD + text), Options())
     taken = take_in([manifest(thing) for thing in things], setup.options, profiles=setup.profiles)
-    return where(simulate(taken, schedulers=setup.schedulers, preempting=setup.preempting))
+    return where(simulate(taken, setup))
 
 
 NODES = [make_node(name).capacity(cpu="4").build() for name in ("empty", "used")]

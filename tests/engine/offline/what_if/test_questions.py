@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
-from berth.engine.offline.what_if.parsing import parse
+from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError, parse
 from berth.engine.offline.what_if.questions.every import lose_each
 from berth.engine.offline.what_if.questions.fitting import fit
 from berth.engine.offline.what_if.questions.scenario import (

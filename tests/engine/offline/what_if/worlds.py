@@ -10,8 +10,8 @@ import yaml
 
 from berth.engine.offline.scheduling.setup import SchedulerSetup, configured
 from berth.engine.offline.snapshot import read
+from berth.engine.offline.what_if.changes import parse
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.parsing import parse
 from berth.engine.offline.what_if.running import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options

@@ -68,15 +68,11 @@ def _unscaled(world: World, manifest: Manifest, view: PodDisruptionBudget) -> st
     """Whose pods keep a share from being counted."""
     makers = _makers(world, manifest, view)
     for subject in makers:
-        if _MADE_BY.get(subject.manifest.kind, subject.manifest.kind) in WITHOUT_SCALE:
+        if _MADE_BY.get(subject.kind, subject.kind) in WITHOUT_SCALE:
             return f"{subject.title} has no number of replicas to measure by"
-    if makers and all(subject.manifest.kind == "Pod" and _is_bare(subject) for subject in makers):
+    if makers and all(s.kind == "Pod" and controller_of(s.pod.metadata) is None for s in makers):
         return f"{makers[0].title} has no owner whose replicas could be measured by"
     return None
-
-
-def _is_bare(subject: Subject) -> bool:
-    return controller_of(subject.pod.metadata) is None
 
 
 def _most(subjects: list[Subject]) -> int | None:

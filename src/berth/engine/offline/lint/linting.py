@@ -6,49 +6,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from berth.engine.offline.lint import apart, disruption, documents, nodes, placing, selectors, spread
+from berth.engine.offline.lint import disruption, documents, nodes, placing, selectors, spread
 from berth.engine.offline.lint.documents import ignored_codes
 from berth.engine.offline.lint.findings import Check, Finding, Hit, Severity
 from berth.engine.offline.lint.world import World
 from berth.kube.manifests.manifest import Manifest
 
-# By code; the last one places pods.
-CHECKS: tuple[Check[World], ...] = (
-    documents.unreadable_object,
-    documents.unknown_field,
-    documents.unknown_kind,
-    documents.refused_object,
-    documents.unknown_annotation,
-    documents.object_twice,
-    documents.unknown_code,
-    documents.annotation_beside_template,
-    selectors.selector_misses_template,
-    selectors.rule_misses_own_pods,
-    selectors.affinity_to_nobody,
-    selectors.affinity_deadlock,
-    apart.more_replicas_than_domains,
-    apart.rollout_without_room,
-    spread.topology_key_missing,
-    spread.min_domains_unreachable,
-    spread.unusable_domain_counts,
-    apart.contradicting_rules,
-    spread.rollout_spreads_revisions,
-    spread.spread_against_node_affinity,
-    nodes.no_node_matches,
-    nodes.toleration_for_nothing,
-    spread.spread_shares_nodes,
-    nodes.misspelt_node_label,
-    disruption.budget_blocks_drains,
-    disruption.budget_protects_nobody,
-    disruption.budgets_overlap,
-    placing.preempts_its_peers,
-    nodes.larger_than_any_node,
-    selectors.anti_affinity_everywhere,
-    placing.no_other_place,
-    placing.gate_drops_rule,
-    placing.stock_server_drops_rule,
-    placing.finds_no_node,
-    placing.unknown_priority_class,
+_MODULES = (documents, selectors, spread, nodes, disruption, placing)
+# By code: one that places pods, and asks who is to blame already, comes behind those that only look.
+CHECKS: tuple[Check[World], ...] = tuple(
+    sorted(
+        (found for module in _MODULES for found in vars(module).values() if isinstance(found, Check)),
+        key=lambda found: found.code,
+    )
 )
 
 
@@ -75,6 +45,8 @@ def lint(world: World, more: Iterable[Finding] = (), ignored: Collection[str] = 
     found: list[Finding] = []
     blaming = {(m.source, m.title): id(m) for m in world.manifests}
     for check in CHECKS:
+        if check.words.nodes and not world.has_nodes:
+            continue
         for each in check.find(world):
             finding = as_finding(check, each)
             found.append(finding)

@@ -7,11 +7,11 @@ from itertools import islice, product
 
 import numpy as np
 
-from berth.engine.offline.lint.findings import Hit, Severity, check
+from berth.engine.offline.lint.findings import Hit, Severity
 from berth.engine.offline.lint.near import near_key, near_word
 from berth.engine.offline.lint.selectors import conflict
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
-from berth.engine.offline.lint.world import World
+from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.node_resources_fit.shortages import spelled
 from berth.engine.rules.taint_toleration.relax import near_miss, shown
@@ -30,22 +30,20 @@ _OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 # --- labels --------------------------------------------------------------------------------------
 
 
-@check("BERTH113")
-def no_node_matches(world: World) -> Iterator[Hit]:
-    for subject in world.linted:
-        empty = next((each for each in subject.pod_class.required_nodes if not _asks(each.selector)), None)
-        contradiction = _contradiction(subject)
-        if empty is not None:
-            why = "a term without expressions matches no node, and there is no other"
-            yield subject.hit(
-                f"{empty.path}.nodeSelectorTerms", why, "say what a node must have, or take the affinity out"
-            )
-        elif contradiction:
-            words = " and ".join(sorted(map(str, contradiction)))
-            path = _affinity_path(subject)
-            yield subject.hit(path, f"no node can have {words} at once", "take one of these out")
-        elif world.has_nodes:
-            yield from _matches_none(world, subject)
+@subject_check("BERTH113")
+def no_node_matches(world: World, subject: Subject) -> Iterator[Hit]:
+    empty = next((each for each in subject.pod_class.required_nodes if not _asks(each.selector)), None)
+    contradiction = _contradiction(subject)
+    if empty is not None:
+        why = "a term without expressions matches no node, and there is no other"
+        fix = "say what a node must have, or take the affinity out"
+        yield subject.hit(f"{empty.path}.nodeSelectorTerms", why, fix)
+    elif contradiction:
+        words = " and ".join(sorted(map(str, contradiction)))
+        path = _affinity_path(subject)
+        yield subject.hit(path, f"no node can have {words} at once", "take one of these out")
+    elif world.has_nodes:
+        yield from _matches_none(world, subject)
 
 
 def _contradiction(subject: Subject) -> list[Requirement]:
@@ -99,17 +97,14 @@ def _matches_none(world: World, subject: Subject) -> Iterator[Hit]:
         yield subject.hit("spec.tolerations", why, f"tolerate {describe(taint)}", severity)
 
 
-@check("BERTH116")
-def misspelt_node_label(world: World) -> Iterator[Hit]:
-    if not world.has_nodes:
-        return
-    for subject in world.linted:
-        nodes = world.cluster.nodes
-        taken = bool(match_required(nodes, subject.pod_class, nodes.every_slot).any())
-        for path, written, meant, required in _misspelt(world, subject):
-            then = "so that no node is taken" if required and not taken else "so that it does not count"
-            severity = None if required and not taken else Severity.WARNING
-            yield subject.hit(path, f"no node has {written}, {then}", f"did you mean {meant}?", severity)
+@subject_check("BERTH116")
+def misspelt_node_label(world: World, subject: Subject) -> Iterator[Hit]:
+    nodes = world.cluster.nodes
+    taken = bool(match_required(nodes, subject.pod_class, nodes.every_slot).any())
+    for path, written, meant, required in _misspelt(world, subject):
+        then = "so that no node is taken" if required and not taken else "so that it does not count"
+        severity = None if required and not taken else Severity.WARNING
+        yield subject.hit(path, f"no node has {written}, {then}", f"did you mean {meant}?", severity)
 
 
 def _misspelt(world: World, subject: Subject) -> Iterator[tuple[str, str, str, bool]]:
@@ -154,31 +149,24 @@ def _in_values(
 # --- taints --------------------------------------------------------------------------------------
 
 
-@check("BERTH114")
-def toleration_for_nothing(world: World) -> Iterator[Hit]:
-    if not world.has_nodes:
-        return
+@subject_check("BERTH114")
+def toleration_for_nothing(world: World, subject: Subject) -> Iterator[Hit]:
     taints = world.once(_taints)
-    for subject in world.linted:
-        for i, toleration in enumerate(_written_tolerations(subject)):
-            key = toleration.key or ""
-            if not key or key.startswith(_OF_CONDITIONS) or any(tolerates([toleration], t) for t in taints):
-                continue
-            near = next(filter(None, (_near_taint(toleration, taint) for taint in taints)), None)
-            why = f"no node has a taint for {shown(toleration)}"
-            fix = near or "take it out, unless such nodes are to come"
-            severity = Severity.WARNING if near else None
-            yield subject.hit(f"spec.tolerations[{i}]", why, fix, severity)
+    # Those of the template: a DaemonSet's controller adds others behind them.
+    for i, toleration in enumerate(subject.written.spec.tolerations or ()):
+        key = toleration.key or ""
+        if not key or key.startswith(_OF_CONDITIONS) or any(tolerates([toleration], t) for t in taints):
+            continue
+        near = next(filter(None, (_near_taint(toleration, taint) for taint in taints)), None)
+        why = f"no node has a taint for {shown(toleration)}"
+        fix = near or "take it out, unless such nodes are to come"
+        severity = Severity.WARNING if near else None
+        yield subject.hit(f"spec.tolerations[{i}]", why, fix, severity)
 
 
 def _taints(world: World) -> list[Taint]:
     nodes = world.snapshot.nodes.values()
     return list(dict.fromkeys(t for node in nodes for t in (node.spec.taints if node.spec else None) or ()))
-
-
-def _written_tolerations(subject: Subject) -> list[Toleration]:
-    """Those of the template: a DaemonSet's controller adds others behind them."""
-    return subject.written.spec.tolerations or []
 
 
 def _near_taint(toleration: Toleration, taint: Taint) -> str | None:
@@ -192,26 +180,23 @@ def _near_taint(toleration: Toleration, taint: Taint) -> str | None:
 # --- room ----------------------------------------------------------------------------------------
 
 
-@check("BERTH121")
-def larger_than_any_node(world: World) -> Iterator[Hit]:
-    if not world.has_nodes:
-        return
+@subject_check("BERTH121")
+def larger_than_any_node(world: World, subject: Subject) -> Iterator[Hit]:
     nodes = world.cluster.nodes
     sized: BoolArray = nodes.allocatable[PODS_ROW, nodes.every_slot] > 0
-    for subject in world.linted:
-        among = np.flatnonzero(world.usable(subject) & sized)
-        if not len(among):
-            continue
-        fits = np.ones(len(among), dtype=np.bool_)
-        short: list[tuple[str, int, int]] = []
-        for name, amount in subject.pod_class.requests.plain.items():
-            row = nodes.resource_rows.get(name)
-            there = nodes.allocatable[row, among] if row is not None else np.zeros(len(among), dtype=np.int64)
-            fits &= there >= amount
-            if there.max() < amount:
-                short.append((name, amount, int(there.max())))
-        if not fits.any():
-            yield _too_large(subject, short)
+    among = np.flatnonzero(world.usable(subject) & sized)
+    if not len(among):
+        return
+    fits = np.ones(len(among), dtype=np.bool_)
+    short: list[tuple[str, int, int]] = []
+    for name, amount in subject.pod_class.requests.plain.items():
+        row = nodes.resource_rows.get(name)
+        there = nodes.allocatable[row, among] if row is not None else np.zeros(len(among), dtype=np.int64)
+        fits &= there >= amount
+        if there.max() < amount:
+            short.append((name, amount, int(there.max())))
+    if not fits.any():
+        yield _too_large(subject, short)
 
 
 def _too_large(subject: Subject, short: list[tuple[str, int, int]]) -> Hit:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import nsmallest
 
-from berth.engine.offline.lint.apart import keeps_own_apart, places
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
 from berth.engine.offline.lint.near import near_word
 from berth.engine.offline.lint.selectors import Terms, candidates, required_terms
+from berth.engine.offline.lint.spread import keeps_own_apart, places
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
-from berth.engine.offline.lint.world import World
+from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.offline.simulation import UnplacedPod, simulate
 from berth.engine.rules.inter_pod_affinity.terms import wanted_by
 from berth.engine.rules.relaxing import short
@@ -39,38 +39,38 @@ def _priority(subject: Subject) -> int | None:
     return spec.priority if spec.priority is not None or spec.priority_class_name else 0
 
 
-@check("BERTH120")
-def preempts_its_peers(world: World) -> Iterator[Hit]:
-    priorities = _Priorities(world)
-    for subject in world.linted:
-        priority = _priority(subject)
-        if priority is None or subject.pod.spec.preemption_policy == _NEVER:
-            continue
-        terms = required_terms(world, subject)
-        if terms and not wanted_by(terms, subject.label_set):
-            peer = priorities.strongest(terms)
-            if peer is not None and (_priority(peer) or 0) < priority:
-                why = f"{_named(peer, priority)}: making room for this pod would evict the peer it needs"
-                yield subject.hit(terms[0][1].path, why, "give the peers at least the same priority")
-        for owned in subject.pod_class.required_anti_affinity:
-            others = [other for other in priorities.weakest(world.term(owned)) if other is not subject]
-            if others and (_priority(others[0]) or 0) < priority:
-                why = f"{_named(others[0], priority)}: it evicts them wherever the rule stands in its way"
-                fix = "give them the same priority, set preemptionPolicy: Never, or prefer it only"
-                yield subject.hit(owned.path, why, fix)
+@subject_check("BERTH120")
+def preempts_its_peers(world: World, subject: Subject) -> Iterator[Hit]:
+    priorities, priority = world.once(_Priorities), _priority(subject)
+    if priority is None or subject.pod.spec.preemption_policy == _NEVER:
+        return
+    terms = required_terms(world, subject)
+    if terms and not wanted_by(terms, subject.label_set):
+        peer = priorities.strongest(terms)
+        if peer is not None and (_priority(peer) or 0) < priority:
+            why = f"{_named(peer, priority)}: making room for this pod would evict the peer it needs"
+            yield subject.hit(terms[0][1].path, why, "give the peers at least the same priority")
+    for owned in subject.pod_class.required_anti_affinity:
+        others = [other for other in priorities.weakest(world.term(owned)) if other is not subject]
+        if others and (_priority(others[0]) or 0) < priority:
+            why = f"{_named(others[0], priority)}: it evicts them wherever the rule stands in its way"
+            fix = "give them the same priority, set preemptionPolicy: Never, or prefer it only"
+            yield subject.hit(owned.path, why, fix)
 
 
-@check("BERTH127")
-def unknown_priority_class(world: World) -> Iterator[Hit]:
-    known = {m.name for m in world.manifests if isinstance(m.object, PriorityClass)}
-    for subject in world.linted if known else ():
-        name = subject.pod.spec.priority_class_name
-        if not name or name in known or name.startswith("system-"):
-            continue
-        near = near_word(name, known)
-        why = f"there is no PriorityClass {name}, so that the API server refuses the pods"
-        fix = f"did you mean {near}?" if near else "make the class, or take it out"
-        yield subject.hit("spec.priorityClassName", why, fix)
+@subject_check("BERTH127")
+def unknown_priority_class(world: World, subject: Subject) -> Iterator[Hit]:
+    known, name = world.once(_priority_classes), subject.pod.spec.priority_class_name
+    if not known or not name or name in known or name.startswith("system-"):
+        return
+    near = near_word(name, known)
+    why = f"there is no PriorityClass {name}, so that the API server refuses the pods"
+    fix = f"did you mean {near}?" if near else "make the class, or take it out"
+    yield subject.hit("spec.priorityClassName", why, fix)
+
+
+def _priority_classes(world: World) -> set[str]:
+    return {m.name for m in world.manifests if isinstance(m.object, PriorityClass)}
 
 
 class _Priorities:
@@ -108,42 +108,35 @@ def _named(other: Subject, priority: int) -> str:
 # --- rules that must hold while pods run ---------------------------------------------------------------
 
 
-@check("BERTH123")
-def no_other_place(world: World) -> Iterator[Hit]:
-    if not world.has_nodes:
+@subject_check("BERTH123")
+def no_other_place(world: World, subject: Subject) -> Iterator[Hit]:
+    if subject.kind == DAEMON_SET or not subject.pod_class.has_execution_rules:
         return
-    for subject in world.linted:
-        if subject.kind == DAEMON_SET or not subject.pod_class.has_execution_rules:
-            continue
-        nodes, usable = world.cluster.nodes, world.usable(subject)
-        lasting = [each for each in subject.pod_class.required_nodes if each.execution]
-        if lasting and usable.sum() == 1:
-            name = nodes.names[int(usable.argmax())]
-            why = f"only {name} meets it: when it stops to, the pods are evicted and fit nowhere else"
-            yield subject.hit(lasting[0].path, why, "let a second node meet it")
-        for owned in keeps_own_apart(world, subject):
-            most = places(world, subject, owned.topology_key) if owned.execution else None
-            if most is not None and subject.replicas == most:
-                key = short(owned.topology_key)
-                why = (
-                    f"its {most} pods hold all {most} values of {key}: one that is evicted fits nowhere else"
-                )
-                yield subject.hit(owned.path, why, "have fewer replicas, or more domains")
+    nodes, usable = world.cluster.nodes, world.usable(subject)
+    lasting = [each for each in subject.pod_class.required_nodes if each.execution]
+    if lasting and usable.sum() == 1:
+        name = nodes.names[int(usable.argmax())]
+        why = f"only {name} meets it: when it stops to, the pods are evicted and fit nowhere else"
+        yield subject.hit(lasting[0].path, why, "let a second node meet it")
+    for owned in keeps_own_apart(world, subject):
+        most = places(world, subject, owned.topology_key) if owned.execution else None
+        if most is not None and subject.replicas == most:
+            key = short(owned.topology_key)
+            why = f"its {most} pods hold all {most} values of {key}: one that is evicted fits nowhere else"
+            yield subject.hit(owned.path, why, "have fewer replicas, or more domains")
 
 
-@check("BERTH124")
-def gate_drops_rule(world: World) -> Iterator[Hit]:
-    gates = world.options.gates
-    if gates.all_enabled:
-        return
-    for subject in world.linted:
-        for path, gate in _gated(subject.written, gates):
-            why = f"with {gate}=false the rule is dropped, and the pods go anywhere"
-            yield subject.hit(path, why, f"enable {gate}, or use a rule without it")
+@subject_check("BERTH124")
+def gate_drops_rule(world: World, subject: Subject) -> Iterator[Hit]:
+    for path, gate in _gated(subject.written, world.options.gates):
+        why = f"with {gate}=false the rule is dropped, and the pods go anywhere"
+        yield subject.hit(path, why, f"enable {gate}, or use a rule without it")
 
 
 def _gated(pod: Pod, gates: FeatureGates) -> Iterator[tuple[str, str]]:
     """The rules of a pod that belong to a disabled gate."""
+    if gates.all_enabled:
+        return
     for path, is_about_nodes in _lasting(pod):
         on = gates.node_affinity_eviction if is_about_nodes else gates.pod_affinity_eviction
         if not on:
@@ -164,16 +157,15 @@ def _lasting(pod: Pod) -> Iterator[tuple[str, bool]]:
                 yield f"{where}.{name}.{REQUIRED_DURING_EXECUTION}", name == "nodeAffinity"
 
 
-@check("BERTH125")
-def stock_server_drops_rule(world: World) -> Iterator[Hit]:
-    for subject in world.linted:
-        if subject.manifest.object is not None and subject.manifest.object.metadata.uid:
-            continue  # a server has kept it
-        for path, _ in _lasting(subject.written):
-            if path.startswith(f"{IN_SPEC}."):
-                why = "berth up keeps this field, but a stock API server drops it, and the rule with it"
-                fix = "for other servers, write it into the annotation berth.dev/affinity"
-                yield subject.hit(path, why, fix)
+@subject_check("BERTH125")
+def stock_server_drops_rule(_world: World, subject: Subject) -> Iterator[Hit]:
+    if subject.manifest.object is not None and subject.manifest.object.metadata.uid:
+        return  # a server has kept it
+    for path, _ in _lasting(subject.written):
+        if path.startswith(f"{IN_SPEC}."):
+            why = "berth up keeps this field, but a stock API server drops it, and the rule with it"
+            fix = "for other servers, write it into the annotation berth.dev/affinity"
+            yield subject.hit(path, why, fix)
 
 
 # --- trying it -----------------------------------------------------------------------------------------
@@ -182,7 +174,7 @@ def stock_server_drops_rule(world: World) -> Iterator[Hit]:
 @check("BERTH126")
 def finds_no_node(world: World) -> Iterator[Hit]:
     """Asked last: it places pods in the world's cluster."""
-    if not world.has_nodes or all(id(subject.manifest) in world.blamed for subject in world.linted):
+    if all(id(subject.manifest) in world.blamed for subject in world.linted):
         return
     for subject in world.beyond:
         if world.is_judged(subject.manifest):

@@ -8,7 +8,7 @@ from itertools import chain
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
 from berth.engine.offline.lint.near import near_key, near_word
 from berth.engine.offline.lint.subjects import Subject
-from berth.engine.offline.lint.world import World
+from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.rules.inter_pod_affinity.terms import wanted_by
 from berth.engine.rules.pod_topology_spread.constraints import Constraint, read_constraints
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
@@ -106,29 +106,28 @@ def selector_misses_template(world: World) -> Iterator[Hit]:
             yield hit(manifest, "spec.selector", why, "let the template have the labels of the selector")
 
 
-@check("BERTH102")
-def rule_misses_own_pods(world: World) -> Iterator[Hit]:
-    for subject in world.linted:
-        labels = subject.pod_class.labels
-        for constraint, _ in constraints_of(subject):
-            if constraint.selector.matches(labels) and not constraint.selector.everything:
-                continue
-            term = world.index.term(constraint.selector, frozenset((subject.pod_class.namespace,)))
-            others = any(world.exists(selected) for selected in term.selected)
-            near = near_label(constraint.selector, labels)
-            severity = Severity.INFO if others and not near and not constraint.selector.everything else None
-            yield subject.hit(
-                f"{constraint.path}.labelSelector",
-                f"{_named(constraint.selector)}, and the pods themselves, with {_shown(labels)}, "
-                "are not counted: they are not spread",
-                f"select {near}" if near else "select the labels of the pods",
-                severity,
-            )
-        for owned in subject.pod_class.required_anti_affinity:
-            near = near_label(owned.term.selector, labels)
-            if near and not any(map(world.exists, world.term(owned).selected)):
-                why = f"no pod matches {owned.term.selector}, so the rule keeps nobody apart"
-                yield subject.hit(f"{owned.path}.labelSelector", why, f"select {near}")
+@subject_check("BERTH102")
+def rule_misses_own_pods(world: World, subject: Subject) -> Iterator[Hit]:
+    labels = subject.pod_class.labels
+    for constraint, _ in constraints_of(subject):
+        if constraint.selector.matches(labels) and not constraint.selector.everything:
+            continue
+        term = world.index.term(constraint.selector, frozenset((subject.pod_class.namespace,)))
+        others = any(world.exists(selected) for selected in term.selected)
+        near = near_label(constraint.selector, labels)
+        severity = Severity.INFO if others and not near and not constraint.selector.everything else None
+        yield subject.hit(
+            f"{constraint.path}.labelSelector",
+            f"{_named(constraint.selector)}, and the pods themselves, with {_shown(labels)}, "
+            "are not counted: they are not spread",
+            f"select {near}" if near else "select the labels of the pods",
+            severity,
+        )
+    for owned in subject.pod_class.required_anti_affinity:
+        near = near_label(owned.term.selector, labels)
+        if near and not any(map(world.exists, world.term(owned).selected)):
+            why = f"no pod matches {owned.term.selector}, so the rule keeps nobody apart"
+            yield subject.hit(f"{owned.path}.labelSelector", why, f"select {near}")
 
 
 def _named(selector: Selector) -> str:
@@ -243,10 +242,9 @@ def _in_namespaces(terms: Terms) -> str:
     return f" in namespace {', '.join(sorted(stated))}"
 
 
-@check("BERTH122")
-def anti_affinity_everywhere(world: World) -> Iterator[Hit]:
-    for subject in world.linted:
-        for where, rules in stated_affinity(subject.pod, world.options.gates):
-            for path, words in excesses(rules, where):
-                fix = "use topologyKey kubernetes.io/hostname, or name the namespaces"
-                yield subject.hit(path, words, fix)
+@subject_check("BERTH122")
+def anti_affinity_everywhere(world: World, subject: Subject) -> Iterator[Hit]:
+    for where, rules in stated_affinity(subject.pod, world.options.gates):
+        for path, words in excesses(rules, where):
+            fix = "use topologyKey kubernetes.io/hostname, or name the namespaces"
+            yield subject.hit(path, words, fix)

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from berth.engine.offline.daemons import unpinned
 from berth.engine.offline.lint.findings import Hit, Severity, hit
+from berth.engine.offline.workloads import unpinned
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, PodClass
@@ -39,6 +39,7 @@ from berth.kube.workloads.expansion import expand
 
 DEPLOYMENT, DAEMON_SET = DEPLOYMENTS.kind, DAEMON_SETS.kind
 _MOST_SCALED = 100  # of a KEDA object that does not say
+_MAKING_PODS = (Pod, Workload, ReplicationController, Job, CronJob)
 
 _OwnerKey = tuple[str, str, str]
 
@@ -115,7 +116,7 @@ def subjects_of(
     firsts: list[tuple[Manifest, _OwnerKey | None]] = []
     for manifest in manifests:
         view = manifest.object
-        if view is None or not _makes_pods(view) or (isinstance(view, Pod) and not is_active(view)):
+        if not isinstance(view, _MAKING_PODS) or (isinstance(view, Pod) and not is_active(view)):
             continue
         owner = owner_key(view.metadata)
         if owner in there:
@@ -136,10 +137,6 @@ def subjects_of(
         scale = scales.get((manifest.namespace or "", manifest.kind, manifest.name))
         replicas, most = _counted(manifest, scale, counts[owner] if owner is not None else 1)
         yield Subject(manifest, prefix_of(manifest.object), pod, written, compiled, replicas, most)
-
-
-def _makes_pods(view: KubeObject) -> bool:
-    return isinstance(view, Pod | Workload | ReplicationController | Job | CronJob)
 
 
 def prefix_of(view: KubeObject | None) -> str:
@@ -202,14 +199,8 @@ def _one_run(spec: JobSpec) -> JobSpec:
 # --- how many -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    least: int
-    most: int
-
-
-def _scales(manifests: Iterable[Manifest]) -> dict[_OwnerKey, _Scale]:
-    """What autoscalers say, by what they scale."""
+def _scales(manifests: Iterable[Manifest]) -> dict[_OwnerKey, tuple[int, int]]:
+    """The least and the most that autoscalers say, by what they scale."""
     found = {}
     for manifest in manifests:
         if manifest.kind not in ("HorizontalPodAutoscaler", "ScaledObject"):
@@ -222,7 +213,7 @@ def _scales(manifests: Iterable[Manifest]) -> dict[_OwnerKey, _Scale]:
         key = (manifest.namespace or DEFAULT_NAMESPACE, str(kind), str(name))
         least = _number(spec.get("minReplicas", spec.get("minReplicaCount")), 1)
         most = _number(spec.get("maxReplicas", spec.get("maxReplicaCount")), _MOST_SCALED)
-        found[key] = _Scale(least, most)
+        found[key] = least, most
     return found
 
 
@@ -230,7 +221,7 @@ def _number(value: object, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _counted(manifest: Manifest, scale: _Scale | None, pods: int) -> tuple[int | None, int | None]:
+def _counted(manifest: Manifest, scale: tuple[int, int] | None, pods: int) -> tuple[int | None, int | None]:
     view = manifest.object
     if manifest.kind == DAEMON_SET:
         return None, None
@@ -243,7 +234,8 @@ def _counted(manifest: Manifest, scale: _Scale | None, pods: int) -> tuple[int |
         return (_parallel(job), _parallel(job)) if job else (1, 1)
     stated = view.spec.replicas if isinstance(view, Workload | ReplicationController) else None
     if scale is not None:
-        return max(scale.least, 1 if stated is None else min(stated, scale.most)), scale.most
+        least, most = scale
+        return max(least, 1 if stated is None else min(stated, most)), most
     return (1, None) if stated is None else (stated, stated)
 
 

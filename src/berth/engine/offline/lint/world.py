@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
+from berth.engine.offline.lint.findings import Check, Hit, check
 from berth.engine.offline.lint.subjects import Subject, annotation_errors, subjects_of
 from berth.engine.offline.snapshot import Snapshot, read
 from berth.engine.rules.inter_pod_affinity.terms import as_incoming
@@ -238,6 +240,13 @@ class World:
                 values = found.setdefault(key, {})
                 values[value] = values.get(value, 0) + 1
         return found
+
+
+def subject_check(code: str) -> Callable[[Callable[[World, Subject], Iterator[Hit]]], Check[World]]:
+    """Make a check of a function that finds it in one of those in the files that make pods."""
+    return lambda find: check(code)(
+        lambda world: chain.from_iterable(find(world, subject) for subject in world.linted)
+    )
 
 
 def _namespaces(manifests: Iterable[Manifest]) -> dict[str, dict[str, str]]:

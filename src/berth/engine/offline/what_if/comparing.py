@@ -1,26 +1,123 @@
-"""The world before and after, and what is to be said about it."""
+"""A world at one moment, before and after; and what is to be said about the difference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 from msgspec import convert, structs
 
-from berth.engine.offline.explaining.reason_documents import Workloads, refusal_documents, violation_document
-from berth.engine.offline.explaining.refusals import Refusals
+from berth.engine.execution.violations import placement_violations
+from berth.engine.offline.budgets import DisruptionBudget
+from berth.engine.offline.explaining.reasons import Refusals, Workloads, refusal_documents, violation_document
 from berth.engine.offline.explanation import explain
-from berth.engine.offline.scheduling.simulated import Simulation
-from berth.engine.offline.topology import Spread
+from berth.engine.offline.simulation import Simulation
+from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.offline.what_if import outcome as data
-from berth.engine.offline.what_if.answer import sentence_of
 from berth.engine.offline.what_if.changes import ClusterChange
-from berth.engine.offline.what_if.observing import Observation, total
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.rules.verdicts import RuleViolation
+from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
+from berth.kube.pods import is_terminating
 from berth.kube.well_known import UNSCHEDULABLE
 
 # For so many different pods it is searched what would help; each search tries many changes.
 _MOST_HELPED = 5
+_ROWS = (CPU_ROW, MEMORY_ROW, PODS_ROW)
+BrokenKey = tuple[str, str, str | None, bool]
+SpreadKey = tuple[str, str, str, str]
+
+
+# --- observing -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a world looked like.
+
+    Attributes:
+        nodes: Pod -> node.
+        waiting: The pods without one.
+        zones: Node -> zone.
+    """
+
+    nodes: dict[str, str]
+    waiting: frozenset[str]
+    broken: dict[BrokenKey, RuleViolation]
+    spreads: dict[SpreadKey, Spread]
+    budgets: dict[tuple[str, str], DisruptionBudget]
+    used: dict[str, data.Utilisation]
+    zones: dict[str, str | None]
+    largest: data.LargestPod | None
+    fragmentation: float
+
+
+def observe(world: ChangingWorld) -> Observation:
+    snapshot, cluster = world.snapshot, world.cluster
+    living = [entry for entry in world.on.values() if not is_terminating(entry.pod)]
+    found = placement_violations(cluster, [entry.key for entry in living])
+    largest, fragmentation = _room(world)
+    return Observation(
+        nodes={key: entry.node for key, entry in world.on.items()},
+        waiting=frozenset(world.waiting),
+        broken={
+            (violation.pod, violation.rule, violation.path, violation.of_peer): violation
+            for violations in found.values()
+            for violation in violations
+        },
+        spreads={
+            (each.namespace, each.owner, each.topology_key, each.path): each
+            for each in spreads_of(cluster, living)
+        },
+        budgets={(budget.namespace, budget.name): budget for budget in world.budgets()},
+        used=dict(zip(snapshot.nodes, _used(world), strict=True)),
+        zones={name: snapshot.zone_of(name) for name in snapshot.nodes},
+        largest=largest,
+        fragmentation=fragmentation,
+    )
+
+
+def _used(world: ChangingWorld) -> Iterable[data.Utilisation]:
+    table = world.cluster.nodes
+    slots = np.array([table.slot_of[name] for name in world.snapshot.nodes], dtype=np.intp)
+    columns = [
+        column[row][slots].tolist() for row in _ROWS for column in (table.requested, table.allocatable)
+    ]
+    names = list(data.Utilisation.__struct_fields__)
+    return [
+        data.Utilisation(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
+    ]
+
+
+def total(parts: Iterable[data.Utilisation]) -> data.Utilisation | None:
+    """The sum over nodes, None if there are none."""
+    parts = list(parts)
+    if not parts:
+        return None
+    names = data.Utilisation.__struct_fields__
+    return data.Utilisation(**{name: sum(getattr(part, name) for part in parts) for name in names})
+
+
+def _room(world: ChangingWorld) -> tuple[data.LargestPod | None, float]:
+    """The largest pod that still fits somewhere, and the share of free CPU that it could not use."""
+    table = world.cluster.nodes
+    open_ = np.flatnonzero(table.alive[: table.count] & ~table.unschedulable[: table.count])
+    free = np.maximum(table.allocatable[:, open_] - table.requested[:, open_], 0)
+    takes = free[PODS_ROW] > 0
+    if not takes.any():
+        return None, 0.0
+    cpu, memory = free[CPU_ROW] * takes, free[MEMORY_ROW] * takes
+    # The one that is largest in its scarcer resource, measured by the largest node.
+    share = np.minimum(cpu / max(int(cpu.max()), 1), memory / max(int(memory.max()), 1))
+    best = int(share.argmax()) if share.any() else int(cpu.argmax())
+    name = table.names[int(open_[best])] or ""
+    unused = 1.0 - float(cpu[best]) / max(float(cpu.sum()), 1.0) if len(open_) else 0.0
+    return data.LargestPod(node=name, cpu=int(cpu[best]), memory=int(memory[best])), round(unused, 4)
+
+
+# --- comparing -----------------------------------------------------------------------------------------
 
 
 def compare(
@@ -75,7 +172,7 @@ def compare(
         measures=measures(after, moved=len(moves), preempted=len(log.preempted)),
         notes=list(world.snapshot.notes),
     )
-    return structs.replace(made, sentence=sentence_of(made, changes))
+    return structs.replace(made, sentence=data.sentence_of(made, changes))
 
 
 # --- pods ----------------------------------------------------------------------------------------------
@@ -167,8 +264,7 @@ def unplaced_simulation(world: ChangingWorld) -> Simulation:
     return Simulation(
         world.snapshot,
         unplaced=list(world.unplaced.values()),
-        schedulers=world.setup.schedulers,
-        preempting=world.setup.preempting,
+        setup=world.setup,
         failed_groups=world.failed_groups,
     )
 

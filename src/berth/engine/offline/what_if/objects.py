@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from msgspec import structs
 
-from berth.engine.offline.daemons import DAEMON_SET
 from berth.engine.offline.lookup import KINDS, by_alias
 from berth.engine.offline.snapshot import Entry, SnapshotError, SnapshotReader, add_context, group_of_manifest
 from berth.engine.offline.what_if.changes import ApplyObjects, DeleteObject, WhatIfError
@@ -25,6 +24,7 @@ from berth.engine.offline.what_if.workloads import (
     roll_out,
 )
 from berth.engine.offline.what_if.world import ChangingWorld, bound
+from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.manifests.kinds import group_of
 from berth.kube.manifests.manifest import Manifest

@@ -10,8 +10,7 @@ from berth.engine.offline.snapshot import Progress, read
 from berth.engine.offline.what_if import changes as change_kinds
 from berth.engine.offline.what_if import nodes, objects, workloads
 from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
-from berth.engine.offline.what_if.comparing import compare
-from berth.engine.offline.what_if.observing import observe
+from berth.engine.offline.what_if.comparing import compare, observe
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.selecting import pod_of
 from berth.engine.offline.what_if.world import ChangingWorld, WorldLog

@@ -8,14 +8,10 @@ from difflib import get_close_matches
 
 from berth.engine.offline.lookup import kind_of
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.offline.what_if.changes import WhatIfError
+from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
-from berth.kube.well_known import HOSTNAME, REGION, ZONE
 
-NODE_KEY = "node"
-# Short names for keys that everybody has.
-WELL_KNOWN = {"zone": ZONE, "region": REGION, "hostname": HOSTNAME}
 _NEAR = 5
 _requirement = re.compile(
     r"\s*(?:(?P<absent>!\s*[^\s,=!()]+)|(?P<key>[^\s,=!()]+)\s*"

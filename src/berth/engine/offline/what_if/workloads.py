@@ -9,13 +9,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from berth.engine.offline.budgets import may_be_ready
-from berth.engine.offline.daemons import DAEMON_SET
-from berth.engine.offline.rollouts import ROLLOUT_DEFAULT, strategy_of
 from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.what_if.changes import RolloutWorkload, ScaleWorkload, WhatIfError
 from berth.engine.offline.what_if.outcome import RolloutProgress
 from berth.engine.offline.what_if.selecting import workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, strategy_of
 from berth.kube.amounts.shares import resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload

@@ -13,12 +13,10 @@ import numpy as np
 from msgspec import structs
 
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
-from berth.engine.offline.groups import GroupFailure
-from berth.engine.offline.placements import PodPlacement, take_off
 from berth.engine.offline.scheduling.making_room import replacement, unbound
+from berth.engine.offline.scheduling.placements import GroupFailure, PodPlacement, take_off
 from berth.engine.offline.scheduling.setup import SchedulerSetup
-from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
-from berth.engine.offline.simulation import simulate
+from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.offline.what_if.outcome import EvictionRound, LeftBehind, RolloutProgress
 from berth.engine.placement.evaluation import scores_of
@@ -102,8 +100,7 @@ class ChangingWorld:
         self._write_down()
         simulation = simulate(
             self.snapshot,
-            schedulers=self.setup.schedulers,
-            preempting=self.setup.preempting,
+            self.setup,
             rng=self._rng,
             progress=progress,
             reason=self._why if self._reasons else None,

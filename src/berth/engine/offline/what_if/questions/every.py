@@ -13,14 +13,13 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.explaining.reason_documents import Workloads, refusal_documents
-from berth.engine.offline.explaining.refusals import Refusals
-from berth.engine.offline.groups import GroupBooks
+from berth.engine.offline.explaining.reasons import Refusals, Workloads, refusal_documents
 from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
-from berth.engine.offline.scheduling.placer import QueuePlacer
-from berth.engine.offline.scheduling.simulated import Simulation
+from berth.engine.offline.scheduling.placements import GroupBooks
+from berth.engine.offline.simulation import QueuePlacer, Simulation
 from berth.engine.offline.snapshot import Entry, Progress
-from berth.engine.offline.what_if.selecting import NODE_KEY, WELL_KNOWN, domains_of
+from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN
+from berth.engine.offline.what_if.selecting import domains_of
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.pods import is_terminating
 
@@ -158,10 +157,7 @@ class _Losses:
         return refusal_documents(Refusals(simulation).of(one), self._workloads)
 
     def _placed(self, waiting: list[Entry], books: GroupBooks) -> Simulation:
-        setup = self._world.setup
-        simulation = Simulation(
-            self._world.snapshot, schedulers=setup.schedulers, preempting=setup.preempting
-        )
+        simulation = Simulation(self._world.snapshot, setup=self._world.setup)
         waiting.sort(key=lambda entry: entry.turn)
         return QueuePlacer(simulation, books=books, room=self._room).run(waiting)
 

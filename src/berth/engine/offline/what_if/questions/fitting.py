@@ -8,12 +8,10 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.daemons import DAEMON_SET
-from berth.engine.offline.explaining.reason_documents import Workloads, refusal_documents
-from berth.engine.offline.explaining.refusals import Refusals
+from berth.engine.offline.explaining.reasons import Refusals, Workloads, refusal_documents
 from berth.engine.offline.explaining.replicas import FilledCluster, filled
 from berth.engine.offline.explanation import explain
-from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
+from berth.engine.offline.simulation import Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.selecting import is_pod, pod_of, workload_of
@@ -27,6 +25,7 @@ from berth.engine.offline.what_if.workloads import (
     with_replicas,
 )
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.well_known import UNSCHEDULABLE
 
 # Beyond this it is "at least": nobody scales by so much at once.
@@ -133,7 +132,7 @@ def _asked(world: ChangingWorld, text: str) -> _Asked:
 
 def _help(world: ChangingWorld, found: FilledCluster) -> tuple[str | None, list[dict[str, Any]]]:
     """What would help the first that does not fit, beside those that do, and its reasons as data."""
-    simulation = Simulation(world.snapshot, list(found.placed), schedulers=world.setup.schedulers)
+    simulation = Simulation(world.snapshot, list(found.placed), setup=world.setup)
     relaxations = explain(simulation, found.following).relaxations
     refusals = Refusals(simulation).of(UnplacedPod(found.following, UNSCHEDULABLE, ""))
     details = refusal_documents(refusals, Workloads(world.entries.values()))

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
+from berth.engine.offline.what_if.changes import FORMS, REPLACE_ALL, ClusterChange, Files, WhatIfError, parse
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.parsing import FORMS, REPLACE_ALL, Files, parse
 from berth.engine.offline.what_if.running import what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.well_known import BERTH_API_VERSION

@@ -1,18 +1,23 @@
-"""What became of every eviction: rule broken → refusals → where a replacement was expected → where one is.
+"""What happened, as the Events of a cluster tell it: the newest, each once however often it was counted.
 
-The events of a cluster are all that is read, so the story is the same wherever the evicting machine runs;
-which pod replaces which is told by the workload that made both. A pod goes because a rule broke, for
-evenness, or because of a taint, for which nobody's budget is asked.
+What became of every eviction is told from them: rule broken → refusals → where a replacement was expected →
+where one is. They are all that is read, so the story is the same wherever the evicting machine runs; which
+pod replaces which is told by the workload that made both. A pod goes because a rule broke, for evenness, or
+because of a taint, for which nobody's budget is asked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from berth.kube.objects import Key, RawObject
+import msgspec
+
+from berth.kube.objects import Key, RawObject, TypedObject
 from berth.web.board import NodeRow, PodRow
+
+_KEPT_EVENTS = 1000
 
 Story = dict[str, Any]
 
@@ -35,6 +40,68 @@ _KEPT = "Cancelling deletion"  # a taint was taken off in time
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
 _REFUSED = re.compile(r"Could not evict: (?P<why>.*?) \((?P<broken>.*)\)$")
 _CREATED = re.compile(r"(?:Created pod: |create Pod )(?P<pod>\S+)")
+
+
+class HappenedEvent(TypedObject, frozen=True):
+    """An Event object, as far as the page tells it."""
+
+    involved_object: RawObject = msgspec.field(default_factory=dict)
+    reason: str | None = None
+    message: str | None = None
+    type: str | None = None
+    count: int | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    source: RawObject | None = None
+    reporting_component: str | None = None
+
+
+class EventLog:
+    """The newest Events, in the order in which they were last heard of."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, RawObject] = {}
+        self._unnamed = 0
+
+    def __iter__(self) -> Iterator[RawObject]:
+        return iter(self._kept.values())
+
+    def put(self, event: HappenedEvent) -> RawObject:
+        """Note an Event, in place of what it said before; how the page tells it."""
+        told = _told(event, self._name(event))
+        self._kept.pop(told["id"], None)
+        self._kept[told["id"]] = told
+        if len(self._kept) > _KEPT_EVENTS:
+            del self._kept[next(iter(self._kept))]
+        return told
+
+    def _name(self, event: HappenedEvent) -> str:
+        """The Event's own name; in a file it may have none."""
+        name = event.metadata.name
+        if not name:
+            self._unnamed += 1
+            name = f"#{self._unnamed}"
+        return f"{event.metadata.namespace or ''}/{name}"
+
+
+def _told(event: HappenedEvent, name: str) -> RawObject:
+    about = event.involved_object
+    return {
+        "id": name,
+        "time": event.last_timestamp or event.event_time or event.first_timestamp,
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "count": event.count or 1,
+        "by": (event.source or {}).get("component") or event.reporting_component,
+        "kind": about.get("kind"),
+        "namespace": about.get("namespace"),
+        "name": about.get("name"),
+    }
+
+
+# --- evictions -----------------------------------------------------------------------------------------
 
 
 def eviction_stories(

@@ -1,6 +1,8 @@
-"""The pods of DaemonSets: each is made for a node, and pinned to it."""
+"""What workloads make of their pods: a DaemonSet one for each node, pinned to it; others roll them out."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod, Workload
 
 DAEMON_SET = DAEMON_SETS.kind
+ROLLOUT_DEFAULT = "25%"  # of maxUnavailable and maxSurge
 
 
 def unpinned(pod: Pod, manifest: Manifest) -> Pod:
@@ -45,3 +48,11 @@ def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
     eligible = match_required(nodes, pod_class, nodes.every_slot)
     eligible &= match_tolerated(nodes, pod.spec.tolerations, nodes.every_slot)
     return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}
+
+
+def strategy_of(manifest: Manifest) -> dict[str, Any]:
+    """How a workload is rolled out, as written."""
+    spec = manifest.to_dict().get("spec")
+    name = "strategy" if manifest.kind == "Deployment" else "updateStrategy"
+    found = spec.get(name) if isinstance(spec, dict) else None
+    return found if isinstance(found, dict) else {}
