@@ -14,9 +14,9 @@ import numpy as np
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules import RULES
-from berth.engine.rules.base import NodeRule, Rule, TopologyRule
+from berth.engine.rules.base import NodeRule
 from berth.engine.rules.verdicts import ERROR, SKIP, SKIPPED, SUCCESS, RuleVerdict, StepStatus
-from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import IndexArray, Int64Array
 from berth.engine.state.hypothetical_removal import nobody
 
 NO_NODES = "no nodes available to schedule pods"
@@ -76,8 +76,7 @@ def evaluate(plan: Plan) -> Evaluation:
 
 
 def _prefilter(plan: Plan) -> dict[str, StepStatus]:
-    options = plan.pod_class.options
-    idle = options.disabled | options.not_filtering
+    idle = plan.pod_class.options.idle
     skipped = {rule.name: SKIPPED for rule in RULES if rule.skips and rule.name not in idle}
     return skipped | {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
 
@@ -87,24 +86,13 @@ def _verdicts(plan: Plan, order: IndexArray) -> dict[int, list[RuleVerdict]]:
     for rule in plan.rules:
         if not rule.filters:
             continue
-        for slot in order[~_passes(rule, order)]:
+        for slot in order[~rule.feasible(order)]:
             verdict = rule.verdict(int(slot))
             if verdict is None:
                 msg = f"{rule.name} refuses node {plan.cluster.nodes.names[slot]} but cannot say why"
                 raise AssertionError(msg)
             found.setdefault(int(slot), []).append(verdict)
     return found
-
-
-def _passes(rule: Rule, slots: IndexArray) -> BoolArray:
-    if isinstance(rule, NodeRule):
-        return rule.feasible(slots)
-    if isinstance(rule, TopologyRule):
-        passes = np.ones(len(slots), dtype=np.bool_)
-        for blocked in rule.blocked():
-            passes &= blocked[slots] == 0
-        return passes
-    raise TypeError(rule)
 
 
 def _with_scores(
@@ -123,8 +111,7 @@ def _with_scores(
         if rule.prescore is not None and rule.prescore.code != SUCCESS:
             prescore[rule.name] = rule.prescore
         elif rule.scores:
-            raw, normalized = _score(rule, feasible)
-            scores[rule.name] = Scores(raw, normalized, weights[rule.name])
+            scores[rule.name] = Scores(*rule.scored(feasible), weights[rule.name])
     totals = np.zeros(len(feasible), dtype=np.int64)
     failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
     if failed:
@@ -138,22 +125,10 @@ def scores_of(plan: Plan, feasible: IndexArray) -> dict[str, tuple[Int64Array, i
     """By rule, the normalized scores of the feasible nodes, and what they count."""
     weights = plan.pod_class.options.weights
     return {
-        rule.name: (_score(rule, feasible)[1], weights[rule.name])
+        rule.name: (rule.scored(feasible)[1], weights[rule.name])
         for rule in plan.rules
         if rule.name in weights and rule.scores and (rule.prescore is None or rule.prescore.code == SUCCESS)
     }
-
-
-def _score(rule: Rule, feasible: IndexArray) -> tuple[Int64Array, Int64Array]:
-    if isinstance(rule, NodeRule):
-        raw = rule.raw(feasible).astype(np.int64)
-        return raw, rule.normalized(raw).astype(np.int64)
-    if isinstance(rule, TopologyRule):
-        blocked = np.ones(rule.nodes.count, dtype=np.int32)
-        blocked[feasible] = 0
-        raw = rule.raw_scores(blocked)[feasible].astype(np.int64)
-        return raw, rule.normalized_at(raw, feasible).astype(np.int64)
-    raise TypeError(rule)
 
 
 # --- kube-scheduler's own sentence about a pod that does not fit, word for word -------------------

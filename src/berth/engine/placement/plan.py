@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES, in_order
+from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES, compiled, in_order
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule, scale_table
 from berth.engine.rules.verdicts import ERROR
 from berth.engine.state.classes import ChangeLog
@@ -168,14 +168,7 @@ class NodeAnswers:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         options = pod_class.options
         self._nodes = cluster.nodes
-        self.rules: list[NodeRule] = [
-            rule(cluster, pod_class)
-            for rule in NODE_RULES
-            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
-        ]
-        for rule in self.rules:
-            if rule.name in options.not_filtering:
-                rule.stop_filtering()
+        self.rules: list[NodeRule] = compiled(NODE_RULES, cluster, pod_class)
         self.usage = self._shared_usage(cluster, pod_class)
         capacity, weights = cluster.nodes.capacity, options.weights
         self._filters = [r for r in self.rules if r.filters and r.static]
@@ -255,17 +248,9 @@ class Plan:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster
         self.pod_class = pod_class
-        options = pod_class.options
         self.answers = node_answers(cluster, pod_class)
         self.node_rules: Sequence[NodeRule] = self.answers.rules
-        self.topology_rules: list[TopologyRule] = [
-            rule(cluster, pod_class)
-            for rule in TOPOLOGY_RULES
-            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
-        ]
-        for rule in self.topology_rules:
-            if rule.name in options.not_filtering:
-                rule.stop_filtering()
+        self.topology_rules: list[TopologyRule] = compiled(TOPOLOGY_RULES, cluster, pod_class)
         self._state: tuple[int, ...] = ()
         self._parts: list[Int32Array] = []
         self._blocked: Int32Array = np.zeros(0, dtype=np.int32)
@@ -408,10 +393,7 @@ def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, s
     for rule in plan.rules:
         started = timer()
         if rule.filters:
-            if isinstance(rule, NodeRule):
-                rule.feasible(every)
-            elif isinstance(rule, TopologyRule):
-                rule.blocked()
+            rule.feasible(every)
             observe(rule.name, "Filter", timer() - started)
         started = timer()
         if rule.scores and rule.name in weights:

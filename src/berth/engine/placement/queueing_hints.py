@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from berth.engine.placement.plan import Plan
-from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
+from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES, compiled
 from berth.engine.rules.base import NodeRule
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
@@ -114,9 +114,4 @@ def _admitted(cluster: Cluster, rules: Sequence[NodeRule], slot: int) -> bool:
 def _node_rules(cluster: Cluster, pod_class: PodClass) -> Sequence[NodeRule]:
     """The rules about single nodes; unlike those about other pods they are made in no time."""
     plan = pod_class.plan
-    if isinstance(plan, Plan):
-        return plan.node_rules
-    options = pod_class.options
-    skipped = options.disabled | options.not_filtering
-    wanted = (r for r in NODE_RULES if r.name not in skipped and r.concerns(cluster, pod_class))
-    return [rule(cluster, pod_class) for rule in wanted]
+    return plan.node_rules if isinstance(plan, Plan) else compiled(NODE_RULES, cluster, pod_class)

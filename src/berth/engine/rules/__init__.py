@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import TypeVar
 
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule
 from berth.engine.rules.dynamic_resources import DynamicResources
@@ -28,6 +29,8 @@ from berth.engine.rules.volume_zone import VolumeZone
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.kube.versions import KubernetesVersion
+
+_R = TypeVar("_R", bound=Rule)
 
 # In the order in which the newest kube-scheduler runs them. What is about several rules is derived from it.
 RULES: tuple[type[Rule], ...] = (
@@ -70,16 +73,23 @@ def in_order(rules: Iterable[Rule], version: KubernetesVersion) -> list[Rule]:
     return sorted(rules, key=lambda rule: order[type(rule)])
 
 
+def compiled(kinds: Iterable[type[_R]], cluster: Cluster, pod_class: PodClass) -> list[_R]:
+    """The rules of some kinds that concern such a pod; those that its profile leaves no filter only score."""
+    options = pod_class.options
+    concerned = (kind for kind in kinds if kind.name not in options.disabled)
+    rules = [kind(cluster, pod_class) for kind in concerned if kind.concerns(cluster, pod_class)]
+    for rule in rules:
+        if rule.name in options.not_filtering:
+            rule.stop_filtering()
+    return rules
+
+
 def filtering_rules(cluster: Cluster, pod_class: PodClass) -> list[Rule]:
     """The rules that can refuse a node to such a pod, compiled for just that: a plan without scores.
 
     Whoever asked for them releases the topology rules in the end.
     """
     options = pod_class.options
-    idle = options.disabled | options.not_filtering
-    rules = (
-        rule(cluster, pod_class)
-        for rule in RULES
-        if rule.name not in idle and rule.concerns(cluster, pod_class) and rule.may_refuse(cluster, pod_class)
-    )
-    return in_order(rules, options.version)
+    idle = options.idle
+    kinds = (rule for rule in RULES if rule.name not in idle and rule.may_refuse(cluster, pod_class))
+    return in_order(compiled(kinds, cluster, pod_class), options.version)

@@ -80,36 +80,30 @@ class Rule:
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
         """Whether the rule has anything to say about such pods; if not, they are placed without it."""
-        del cluster, pod_class
         return True
 
     @classmethod
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
         """False if it can be told without compiling the rule that it refuses such pods no node."""
-        del cluster, pod_class
         return cls.filters is not False
 
     @classmethod
     def places_back(cls, version: KubernetesVersion) -> int:
         """How many places after the one it has in the list of rules a version asks it."""
-        del version
         return 0
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
         """Changes that may make the rule refuse fewer nodes; small ones first."""
-        del question
         return ()
 
     def clues(self, question: Question) -> Iterable[str]:
         """What to look at first: slips and shortages that are behind several verdicts, in a sentence each."""
-        del question
         return ()
 
     @classmethod
     def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
         """Labels that might make the rule accept a node that has none with their key."""
-        del question
         return ()
 
     def stop_filtering(self) -> None:
@@ -118,6 +112,13 @@ class Rule:
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         """Why the node at `slot` is refused, None if it is not."""
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        """Which of these nodes are not refused."""
+        raise NotImplementedError
+
+    def scored(self, slots: IndexArray) -> tuple[Int64Array, Int64Array]:
+        """Raw and normalized scores of these nodes, which are all that are feasible."""
         raise NotImplementedError
 
     def violations(self, slot: int) -> Iterable[RuleViolation]:
@@ -132,7 +133,6 @@ class Rule:
         cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
     ) -> Iterable[RuleViolation]:
         """What these running pods, all of one class, break of what must hold while they run; see `evicts`."""
-        del cluster, pod_class, pods
         return ()
 
     def helped_by(self, change: ClusterEvent) -> bool:
@@ -140,7 +140,6 @@ class Rule:
 
         The cluster may have seen later changes, too. Not to know is to say yes.
         """
-        del change
         return True
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
@@ -148,12 +147,7 @@ class Rule:
 
         This is right for rules that do not look at other pods; the others answer for themselves.
         """
-        del gone
-        found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-        for slot in slots.tolist():
-            if verdict := self.verdict(slot):
-                found.setdefault((verdict.code, verdict.reasons), []).append(slot)
-        return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
+        return shared((slot, self.verdict(slot)) for slot in slots.tolist())
 
 
 class NodeRule(Rule):
@@ -169,9 +163,6 @@ class NodeRule(Rule):
     scaling: ClassVar[bool] = False
     less_is_better: ClassVar[bool] = False
 
-    def feasible(self, slots: Slots) -> BoolArray:
-        raise NotImplementedError
-
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         return super().verdicts(slots[~self.feasible(slots)], gone)
 
@@ -182,9 +173,12 @@ class NodeRule(Rule):
         """Raw scores of the feasible nodes on the common scale 0 to 100."""
         return scale_to_max(raw, reverse=self.less_is_better) if self.scaling else raw
 
+    def scored(self, slots: IndexArray) -> tuple[Int64Array, Int64Array]:
+        raw = self.raw(slots).astype(np.int64)
+        return raw, self.normalized(raw).astype(np.int64)
+
     def admits(self, slot: int) -> bool:
         """False if the node is refused whatever pods come and go, until the node itself changes."""
-        del slot
         return True
 
     # Between two placements usually one node has changed, and on one node plain integers are
@@ -213,9 +207,14 @@ class TopologyRule(Rule):
         """
         raise NotImplementedError
 
+    def feasible(self, slots: Slots) -> BoolArray:
+        passes = np.ones_like(self.nodes.alive[slots])
+        for blocked in self.blocked():
+            passes &= blocked[slots] == 0
+        return passes
+
     def bars(self, slot: int) -> bool:
         """True only if the node at `slot` is refused now; a quick look for `placement.queueing_hints`."""
-        del slot
         return False
 
     @property
@@ -226,13 +225,11 @@ class TopologyRule(Rule):
     @classmethod
     def relies_on_peers(cls, pod_class: PodClass) -> bool:
         """Whether it may accept a node only because of some other pod."""
-        del pod_class
         return False
 
     @classmethod
     def seeks(cls, pod_class: PodClass, other: PodClass) -> bool:
         """Whether a pod of the other class may be the one it accepts a node for."""
-        del pod_class, other
         return False
 
     def constraint_counts(self) -> Iterable[ConstraintCounts]:
@@ -247,9 +244,14 @@ class TopologyRule(Rule):
         """Raw scores of the feasible nodes, which are at `slots`, on the common scale 0 to 100."""
         raise NotImplementedError
 
+    def scored(self, slots: IndexArray) -> tuple[Int64Array, Int64Array]:
+        blocked = np.ones(self.nodes.count, dtype=np.int32)
+        blocked[slots] = 0
+        raw = self.raw_scores(blocked)[slots].astype(np.int64)
+        return raw, self.normalized_at(raw, slots).astype(np.int64)
+
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
         """Normalized scores times `weight`, right for feasible nodes; None if all are 0."""
-        raise NotImplementedError
 
     def node_leaves(self, slot: int) -> None:
         """The node at `slot` is about to change or go; its pods are not counted at the moment."""
@@ -259,6 +261,15 @@ class TopologyRule(Rule):
 
     def release(self) -> None:
         """Let go of everything registered with the cluster."""
+
+
+def shared(verdicts: Iterable[tuple[int, RuleVerdict | None]]) -> list[SharedVerdict]:
+    """The verdicts on single nodes, by slot, with those that are refused for the same reasons together."""
+    found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for slot, verdict in verdicts:
+        if verdict is not None:
+            found.setdefault((verdict.code, verdict.reasons), []).append(slot)
+    return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
 
 
 def scale_to_max(raw: IntArray, *, reverse: bool = False) -> Int64Array:

@@ -1,4 +1,4 @@
-"""Array types shared by the engine, and node labels as integer columns.
+"""Array types and small tools that the engine shares, and node labels as integer columns.
 
 A label key in use has one column: node slot -> id of its value, 0 where the node lacks the
 label.  The same column answers node selectors (a table over values, gathered over nodes) and
@@ -31,6 +31,7 @@ Slots = slice | IndexArray
 BLOCKED = 1 << 30
 
 T = TypeVar("T", bound=Hashable)
+_V = TypeVar("_V")
 
 
 def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
@@ -38,6 +39,14 @@ def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
     bigger = np.zeros((*array.shape[:-1], size), dtype=array.dtype)
     bigger[..., : array.shape[-1]] = array
     return bigger
+
+
+def take_out(tables: dict[T, dict[_V, Any]], key: T, entry: _V) -> None:
+    """Remove an entry from the table of a key, and the table with its last entry."""
+    table = tables[key]
+    del table[entry]
+    if not table:
+        del tables[key]
 
 
 class Grows(Protocol):

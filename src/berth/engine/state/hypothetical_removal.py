@@ -37,22 +37,14 @@ class RemovablePods:
 
     @property
     def priority(self) -> Int64Array:
-        return self._column("priority", lambda c: c.priority)
+        return self.column("priority", lambda c: c.priority)
 
-    def amount(self, resource: str) -> Int64Array:
-        if resource == PODS:
-            return self._column(resource, lambda _: 1)
-        return self._column(resource, lambda c: c.requests.plain.get(resource, 0))
-
-    def ports(self, port: HostPort) -> Int64Array:
-        return self._column(port, lambda c: c.host_ports.count(port))
-
-    def among(self, classes: frozenset[PodClass]) -> Int64Array:
-        return self._column(classes, lambda c: int(c in classes))
-
-    def claims(self) -> Int64Array:
-        """How many volumes each of them mounts that may count for a driver."""
-        return self._column("claims", lambda c: len(c.volume_keys))
+    def column(self, name: Hashable, value: Callable[[PodClass], int]) -> Int64Array:
+        """A value of their classes, kept by a name."""
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = self.cluster.by_class(self.pods, value)
+        return found
 
     def weight(self, counter: Counter) -> Int64Array:
         """What each pod counts in a counter by domain: nothing if it is not counted there at all."""
@@ -68,12 +60,6 @@ class RemovablePods:
             self._columns[counter] = found
         return found
 
-    def _column(self, name: Hashable, value: Callable[[PodClass], int]) -> Int64Array:
-        found = self._columns.get(name)
-        if found is None:
-            found = self._columns[name] = self.cluster.by_class(self.pods, value)
-        return found
-
 
 class HypotheticalRemoval:
     """Some of these pods are gone: what that frees on each node, by slot."""
@@ -84,32 +70,35 @@ class HypotheticalRemoval:
         self._node = removable.node[gone]
 
     def amounts(self, resource: str) -> Int64Array:
-        return self._by_node(self._removable.amount(resource))
+        if resource == PODS:
+            return self._by_node(resource, lambda _: 1)
+        return self._by_node(resource, lambda c: c.requests.plain.get(resource, 0))
 
     def ports(self, port: HostPort) -> Int64Array:
-        return self._by_node(self._removable.ports(port))
+        return self._by_node(port, lambda c: c.host_ports.count(port))
 
     def among(self, classes: frozenset[PodClass]) -> Int64Array:
         """How many of them are of these classes."""
-        return self._by_node(self._removable.among(classes))
+        return self._by_node(classes, lambda c: int(c in classes))
 
     def counted(self, counter: Counter) -> Int64Array:
-        return self._by_node(self._removable.weight(counter))
+        return self._summed(self._removable.weight(counter))
 
     def claims(self) -> dict[int, Counted[ClaimKey]]:
         """By slot, the claims they use, and how many of them each."""
-        uses = self._removable.claims() > 0
+        uses = self._removable.column("claims", lambda c: len(c.volume_keys)) > 0
         found: dict[int, Counted[ClaimKey]] = {}
         cluster = self._removable.cluster
         for pod in self._removable.pods[uses & self._gone].tolist():
             counted = cluster.find_pod(cluster.pods.keys[pod] or "")
             if counted is not None:
-                own = counted[0]
-                slot = int(cluster.pods.node[pod])
-                found.setdefault(slot, Counted()).update(own.volume_keys)
+                found.setdefault(int(cluster.pods.node[pod]), Counted()).update(counted[0].volume_keys)
         return found
 
-    def _by_node(self, column: Int64Array) -> Int64Array:
+    def _by_node(self, name: Hashable, value: Callable[[PodClass], int]) -> Int64Array:
+        return self._summed(self._removable.column(name, value))
+
+    def _summed(self, column: Int64Array) -> Int64Array:
         total = np.zeros(self._removable.cluster.nodes.capacity, dtype=np.int64)
         np.add.at(total, self._node, column[self._gone])
         return total

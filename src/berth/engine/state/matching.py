@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from berth.engine.state.columns import take_out
 from berth.engine.state.identity import IDENTITY_LABELS
 from berth.engine.state.pod_class import Anchor, LabelSet, PodClass, Term
 from berth.kube.objects import ReplicationController, Service, WorkloadBase
@@ -99,20 +100,14 @@ class MatchIndex:
     def drop_label_set(self, label_set: LabelSet) -> None:
         del self._label_sets[label_set.namespace, frozenset(label_set.labels.items())]
         for label, value in label_set.labels.items():
-            sets = self._postings[label][value]
-            del sets[label_set]
-            if not sets:
-                del self._postings[label][value]
+            take_out(self._postings[label], value, label_set)
         for term in label_set.terms:
             del term.selected[label_set]
 
     def drop_term(self, term: Term) -> None:
         del self._terms[term.selector, term.namespaces, term.namespace_selector]
         for anchor in term.anchors:
-            terms = self._anchors[anchor]
-            del terms[term]
-            if not terms:
-                del self._anchors[anchor]
+            take_out(self._anchors, anchor, term)
         self._unanchored.pop(term, None)
         for label_set in term.selected:
             del label_set.terms[term]

@@ -78,6 +78,11 @@ class Options:
     gates: FeatureGates = DEFAULT_GATES
 
     @property
+    def idle(self) -> frozenset[str]:
+        """The rules that refuse no node."""
+        return self.disabled | self.not_filtering
+
+    @property
     def system_defaulted(self) -> bool:
         return self.defaulting_type == "System"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar
 
 import msgspec
 
@@ -40,25 +40,46 @@ NANO = 10**9
 Exact = dict[str, int]  # resource -> billionths of its unit
 
 
-class Footprint(Protocol):
-    """How much a pod on a node counts for, by its specification and its status."""
+class Footprint:
+    """How much a pod on a node counts for, by its specification and its status.
 
-    def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
-        """The sum over the containers; `missing` is what each is taken to ask for if it does not say."""
+    Attributes:
+        stated_only: Of the pod as a whole, a resource counts only if its specification says it.
+    """
 
-    def of_pod(self, spec: PodSpec) -> Exact:
-        """What the pod as a whole asks for instead."""
-
-
-class ContainerFootprint:
-    """Every container holds the most of the three."""
+    stated_only: ClassVar[bool] = False
 
     def __init__(self, status: PodStatus) -> None:
         self._status = status
-        self._infeasible = _is_infeasible(status)
-        self._by_name = {
-            name: entry for name, entry in _by_name(status).items() if entry.resources is not None
+        pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+        self._infeasible = bool(pending) and pending[0].reason == "Infeasible"
+        groups = (status.init_container_statuses or (), status.container_statuses or ())
+        self._by_name: dict[str, ContainerStatus] = {
+            entry.name or "": entry for group in groups for entry in reversed(group)
         }
+
+    def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
+        """The sum over the containers; `missing` is what each is taken to ask for if it does not say."""
+        raise NotImplementedError
+
+    def of_pod(self, spec: PodSpec) -> Exact:
+        """What the pod as a whole asks for instead."""
+        stated = parse(pod_level_requests(spec))
+        if not stated or self._status.resources is None:
+            return stated
+        has, allocated = self._status.resources.requests, self._status.allocated_resources
+        most = self._most(requested(spec.resources), has, allocated)
+        names = stated if self.stated_only else filter(_is_pod_level, most)
+        return {name: most.get(name, 0) for name in names}
+
+    def _most(self, wanted: Exact, *others: ResourceList | None) -> Exact:
+        return most_of({} if self._infeasible else wanted, *map(parse, others))
+
+
+class ContainerFootprint(Footprint):
+    """Every container holds the most of the three."""
+
+    stated_only = True
 
     def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
         # The status of a container that only prepares the others does not count.
@@ -70,52 +91,26 @@ class ContainerFootprint:
             return desired(container)
         return self._most(desired(container), entry.resources.requests, entry.allocated_resources)
 
-    def of_pod(self, spec: PodSpec) -> Exact:
-        stated = parse(pod_level_requests(spec))
-        if not stated or self._status.resources is None:
-            return stated
-        everything = requested(spec.resources)
-        most = self._most(everything, self._status.resources.requests, self._status.allocated_resources)
-        return {name: most.get(name, 0) for name in stated}
 
-    def _most(self, wanted: Exact, *others: ResourceList | None) -> Exact:
-        return most_of({} if self._infeasible else wanted, *map(parse, others))
-
-
-class PodFootprint:
+class PodFootprint(Footprint):
     """The pod holds the most of three sums over its containers.
 
     What the status says of the pod as a whole stands for the sums of what was allocated and what it has.
     """
-
-    def __init__(self, status: PodStatus) -> None:
-        self._status = status
-        self._infeasible = _is_infeasible(status)
-        self._by_name = _by_name(status)
 
     def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
         allocated, has = self._whole() or (
             aggregate(spec, missing, self._allocated, self._allocated),
             aggregate(spec, missing, self._has, self._has),
         )
-        if self._infeasible:
-            return most_of(has, allocated)
-        return most_of(aggregate(spec, missing, desired, desired), has, allocated)
+        wanted = {} if self._infeasible else aggregate(spec, missing, desired, desired)
+        return most_of(wanted, has, allocated)
 
     def _whole(self) -> tuple[Exact, Exact] | None:
         has, allocated = self._status.resources, self._status.allocated_resources
         if allocated is None or has is None or has.requests is None:
             return None
         return parse(allocated), parse(has.requests)
-
-    def of_pod(self, spec: PodSpec) -> Exact:
-        stated = parse(pod_level_requests(spec))
-        has = self._status.resources
-        if not stated or has is None:
-            return stated
-        wanted = {} if self._infeasible else requested(spec.resources)
-        most = most_of(wanted, parse(has.requests), parse(self._status.allocated_resources))
-        return {name: amount for name, amount in most.items() if _is_pod_level(name)}
 
     def _allocated(self, container: Container) -> Exact:
         entry = self._by_name.get(container.name or "")
@@ -171,16 +166,6 @@ def pod_level_requests(spec: PodSpec) -> ResourceList:
 
 def _is_pod_level(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)
-
-
-def _is_infeasible(status: PodStatus) -> bool:
-    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
-    return bool(pending) and pending[0].reason == "Infeasible"
-
-
-def _by_name(status: PodStatus) -> dict[str, ContainerStatus]:
-    groups = (status.init_container_statuses or (), status.container_statuses or ())
-    return {entry.name or "": entry for group in groups for entry in reversed(group)}
 
 
 # --- exact amounts --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.engine.state.classes import PlanCache
+from berth.engine.state.columns import take_out
 from berth.engine.state.pod_class import DeviceClaimUse, PodClass
 from berth.kube import objects
 from berth.kube.objects import Key
@@ -114,10 +115,7 @@ class ResourceClaimIndex:
 
     def class_leaves(self, pod_class: PodClass) -> None:
         for key in keys_of(pod_class):
-            users = self._users[key]
-            users.pop(pod_class, None)
-            if not users:
-                del self._users[key]
+            take_out(self._users, key, pod_class)
 
     def _changed(self, key: Key) -> None:
         for pod_class in self._users.get(key, ()):

@@ -16,6 +16,7 @@ from berth.engine.state.columns import (
     LabelColumn,
     column_from,
     grown,
+    take_out,
 )
 from berth.engine.state.requests import Requests, units_of
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -208,10 +209,7 @@ class NodeTable:
 
     def _drop_images(self, slot: int) -> None:
         for name in self._images_on.pop(slot, {}):
-            sizes = self.images[name]
-            del sizes[slot]
-            if not sizes:
-                del self.images[name]
+            take_out(self.images, name, slot)
 
     def _take_slot(self) -> int:
         if self._free:

@@ -58,7 +58,6 @@ class DynamicResources(NodeRule):
         return cluster.resource_claims.concerns(pod_class)
 
     def clues(self, question: Question) -> Iterable[str]:
-        del question
         for claim in self._needs.unallocated:
             yield f"claim {claim.name} has no devices yet: kube-scheduler allocates them, Berth does not"
 
@@ -106,6 +105,4 @@ class DynamicResources(NodeRule):
 
 def reserves_claims(pod_class: PodClass) -> bool:
     """Whether the pod has claims to devices, and its profile leaves them to this rule."""
-    options = pod_class.options
-    idle = options.disabled | options.not_filtering
-    return bool(pod_class.device_claims) and DynamicResources.name not in idle
+    return bool(pod_class.device_claims) and DynamicResources.name not in pod_class.options.idle

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
-from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.columns import IntArray, Slots
 
 _MIN_BYTES = 23 * 1024 * 1024
@@ -36,7 +35,3 @@ class ImageLocality(NodeRule):
             return np.zeros_like(present[slots])
         bounded = np.clip(present[slots], _MIN_BYTES, highest)
         return MAX_SCORE * (bounded - _MIN_BYTES) // (highest - _MIN_BYTES)
-
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        del slot
-        return None

@@ -24,7 +24,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     no_peer,
     unwanted_peers,
 )
-from berth.engine.rules.relaxing import Change, Question, level
+from berth.engine.rules.relaxing import level
 from berth.engine.rules.vectors import OccupiedDomains, Projection, blocked_where
 from berth.engine.rules.verdicts import (
     MOST_PEERS,
@@ -63,6 +63,8 @@ class InterPodAffinity(TopologyRule):
     evicts = True
     relax_rank = 7
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, NamespaceUpdated)
+    clues = staticmethod(relax.clues)
+    relaxations = staticmethod(relax.relaxations)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -77,19 +79,11 @@ class InterPodAffinity(TopologyRule):
 
     @classmethod
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
-        del cluster
         if pod_class.required_affinity or pod_class.required_anti_affinity:
             return True
         return any(
             owner.required_anti_affinity for term in pod_class.label_set.terms for owner in term.owners
         )
-
-    def clues(self, question: Question) -> Iterable[str]:
-        return relax.clues(question)
-
-    @classmethod
-    def relaxations(cls, question: Question) -> Iterable[Change]:
-        return relax.relaxations(question)
 
     @property
     def founds(self) -> bool:
@@ -234,7 +228,6 @@ class InterPodAffinity(TopologyRule):
         return self._score.raw(blocked)
 
     def normalized_at(self, raw: Int64Array, slots: IndexArray) -> Int64Array:
-        del slots
         return exactly_scaled(raw, int(raw.min()), int(raw.max()))
 
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:

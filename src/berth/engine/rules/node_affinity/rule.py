@@ -24,7 +24,6 @@ from berth.engine.rules.node_affinity.matching import (
     match_term,
     match_terms,
 )
-from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ERROR,
     PROCEED,
@@ -63,6 +62,9 @@ class NodeAffinity(NodeRule):
     names_nodes = True
     relax_rank = 6
     scaling = True
+    clues = staticmethod(relax.clues)
+    relaxations = staticmethod(relax.relaxations)
+    wanted_labels = staticmethod(relax.wanted_labels)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -89,17 +91,6 @@ class NodeAffinity(NodeRule):
             self.prescore = StepStatus(ERROR, (aggregate(errors),))
         else:
             self.prescore = PROCEED if self.scores else SKIPPED
-
-    def clues(self, question: Question) -> Iterable[str]:
-        return relax.clues(question)
-
-    @classmethod
-    def relaxations(cls, question: Question) -> Iterable[Change]:
-        return relax.relaxations(question)
-
-    @classmethod
-    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
-        return relax.wanted_labels(question)
 
     def _prefilter(self) -> StepStatus:
         """Narrow to named nodes where every alternative names its node."""

@@ -37,7 +37,6 @@ class NodeDeclaredFeatures(NodeRule):
 
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
-        del cluster
         return next(required_features(pod_class.spec), None) is not None
 
     def feasible(self, slots: Slots) -> BoolArray:

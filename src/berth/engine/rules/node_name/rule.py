@@ -49,7 +49,6 @@ class NodeName(NodeRule):
         return not self._wanted or self.nodes.names[slot] == self._wanted
 
     def helped_by(self, change: ClusterEvent) -> bool:
-        del change
         return False  # a node never changes its name, and whether one that came is right, `admits` says
 
     def verdict(self, slot: int) -> RuleVerdict | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from msgspec.structs import replace
@@ -51,7 +51,22 @@ class NodePorts(NodeRule):
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
-        return _relaxations(question)
+        """Host ports that a pod could do without."""
+        for i, container in enumerate(question.pod.spec.containers or ()):
+            for j, port in enumerate(container.ports or ()):
+                if not port.host_port:
+                    continue
+
+                def apply(spec: PodSpec, dropped: object = port) -> PodSpec:
+                    containers = [
+                        replace(c, ports=[p for p in c.ports if p is not dropped]) if c.ports else c
+                        for c in spec.containers or ()
+                    ]
+                    return replace(spec, containers=containers)
+
+                path = f"spec.containers[{i}].ports[{j}].hostPort"
+                phrase = f"without the host port {port.host_port}/{port.protocol or 'TCP'}"
+                yield Change("host-port", path, phrase, on_pod(apply))
 
     def feasible(self, slots: Slots) -> BoolArray:
         free = np.ones_like(self.nodes.alive[slots])
@@ -109,22 +124,3 @@ def admission(pod: Pod, others: Iterable[Pod]) -> RuleVerdict | None:
     if not wanted or not any(conflict(wanted, host_ports(other.spec)) for other in others):
         return None
     return RuleVerdict(NodePorts.name, UNSCHEDULABLE, (IN_USE.sentence,))
-
-
-def _relaxations(question: Question) -> Iterator[Change]:
-    """Host ports that a pod could do without."""
-    for i, container in enumerate(question.pod.spec.containers or ()):
-        for j, port in enumerate(container.ports or ()):
-            if not port.host_port:
-                continue
-
-            def apply(spec: PodSpec, dropped: object = port) -> PodSpec:
-                containers = [
-                    replace(c, ports=[p for p in c.ports if p is not dropped]) if c.ports else c
-                    for c in spec.containers or ()
-                ]
-                return replace(spec, containers=containers)
-
-            path = f"spec.containers[{i}].ports[{j}].hostPort"
-            phrase = f"without the host port {port.host_port}/{port.protocol or 'TCP'}"
-            yield Change("host-port", path, phrase, on_pod(apply))

@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.node_resources_fit.score import ScoredResource, counts
-from berth.engine.rules.verdicts import PROCEED, SKIPPED, RuleVerdict
+from berth.engine.rules.verdicts import PROCEED, SKIPPED
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, FloatArray, Int64Array, IntArray, Slots
 from berth.engine.state.pod_class import PodClass
@@ -56,10 +56,6 @@ class NodeResourcesBalancedAllocation(NodeRule):
         without = _balance_of(cpu_used, cpus, memory_used, memory)
         with_pod = _balance_of(cpu_used + cpu_load, cpus, memory_used + memory_load, memory)
         return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
-
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        del slot
-        return None
 
 
 def _balance(used: Int64Array, capacity: Int64Array) -> Int64Array:

@@ -41,6 +41,7 @@ class NodeResourcesFit(NodeRule):
     scores = True
     prefilter = PROCEED
     prescore = PROCEED
+    clues = staticmethod(relax.clues)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -61,9 +62,6 @@ class NodeResourcesFit(NodeRule):
         self._load = np.array(self._loads, dtype=np.int64)[:, None]
         # The default has a way of its own below, which is several times faster.
         self._score = None if options.scores_fit_by_default else FitScore(self.nodes, pod_class)
-
-    def clues(self, question: Question) -> Iterable[str]:
-        return relax.clues(question)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from berth.engine.rules.base import TopologyRule
+from berth.engine.rules.base import TopologyRule, shared
 from berth.engine.rules.vectors import blocked_where
 from berth.engine.rules.verdicts import (
     PROCEED,
@@ -102,19 +102,11 @@ class NodeVolumeLimits(TopologyRule):
             refused |= (new > 0) & (there + new > limit[:count])
         return refused
 
-    def weighted(self, blocked: Int32Array, weight: int) -> None:
-        del blocked, weight
-
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         going = gone.claims()
         refused = self._refused(self.nodes.count)
-        found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-        for slot in slots.tolist():
-            if refused[slot] or slot in going:
-                verdict = self._judge(slot, going.get(slot))
-                if verdict is not None:
-                    found.setdefault((verdict.code, verdict.reasons), []).append(slot)
-        return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
+        asked = (slot for slot in slots.tolist() if refused[slot] or slot in going)
+        return shared((slot, self._judge(slot, going.get(slot))) for slot in asked)
 
     # --- one node -------------------------------------------------------------------------
 

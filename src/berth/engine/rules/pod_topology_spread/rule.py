@@ -21,7 +21,7 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     constraint_counts,
     read_constraints,
 )
-from berth.engine.rules.relaxing import Change, Question, level
+from berth.engine.rules.relaxing import Question, level
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
 from berth.engine.rules.verdicts import (
     PROCEED,
@@ -85,6 +85,7 @@ class PodTopologySpread(TopologyRule):
     log_keyword = "spreadConstraint"
     relax_rank = 1
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, OwnersChanged)
+    relaxations = staticmethod(relax.relaxations)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -113,16 +114,11 @@ class PodTopologySpread(TopologyRule):
 
     @classmethod
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
-        del cluster
         constraints = pod_class.spread_constraints or pod_class.options.spread_defaults
         return any(constraint.when_unsatisfiable == DO_NOT_SCHEDULE for constraint in constraints)
 
     def clues(self, question: Question) -> Iterable[str]:
         return relax.clues(self.name, question, self.hard)
-
-    @classmethod
-    def relaxations(cls, question: Question) -> Iterable[Change]:
-        return relax.relaxations(question)
 
     def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
         defaults = self.pod_class.options.spread_defaults

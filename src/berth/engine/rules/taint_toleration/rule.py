@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.taint_toleration import relax
 from berth.engine.rules.taint_toleration.taints import (
     SOFT_EFFECT,
@@ -50,17 +49,12 @@ class TaintToleration(NodeRule):
     scaling = True
     less_is_better = True
     prescore = PROCEED
+    clues = staticmethod(relax.clues)
+    relaxations = staticmethod(relax.relaxations)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
         self.prefilter = PROCEED if pod_class.options.version.early_prefilters else None
-
-    def clues(self, question: Question) -> Iterable[str]:
-        return relax.clues(question)
-
-    @classmethod
-    def relaxations(cls, question: Question) -> Iterable[Change]:
-        return relax.relaxations(question)
 
     def feasible(self, slots: Slots) -> BoolArray:
         return match_tolerated(self.nodes, self.pod_class.spec.tolerations, slots)

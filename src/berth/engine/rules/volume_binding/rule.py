@@ -269,7 +269,6 @@ class VolumeBinding(NodeRule):
         return np.arange(self.nodes.count) if terms is None else self._places(terms)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
-        del gone
         found = self._reason_bits()[slots]
         for bits in np.unique(found[found > 0]).tolist():
             yield SharedVerdict(slots[found == bits], UNRESOLVABLE, self._reasons(bits))
@@ -376,8 +375,7 @@ def _lacking(index: VolumeIndex, claim: ClaimRecord) -> str:
 
 def binds_volumes(pod_class: PodClass) -> bool:
     """Whether the pod has claims, and its profile leaves them to this rule."""
-    options = pod_class.options
-    return bool(pod_class.claims) and VolumeBinding.name not in options.disabled | options.not_filtering
+    return bool(pod_class.claims) and VolumeBinding.name not in pod_class.options.idle
 
 
 def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> dict[str, str]:

@@ -114,9 +114,6 @@ class VolumeRestrictions(TopologyRule):
             return [np.full(self.nodes.count, BLOCKED, dtype=np.int32)]
         return [blocked_where(self._rivals()[1] > 0)] if self._disks else ()
 
-    def weighted(self, blocked: Int32Array, weight: int) -> None:
-        del blocked, weight
-
     def verdict(self, slot: int) -> RuleVerdict | None:
         if self._refusal is not None:
             cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)

@@ -101,7 +101,6 @@ class VolumeZone(NodeRule):
         return None
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
-        del gone
         return [
             SharedVerdict(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or OTHER_ZONE.sentence,))
         ]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, grown
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, grown, take_out
 from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.objects import ClaimKey, VolumeRecord
 from berth.kube import objects
@@ -48,7 +48,7 @@ class CsiIndex:
         self._drivers_on: dict[str, dict[str, int]] = {}
         self._slots_of: dict[ClaimKey, dict[int, int]] = {}
         self._resolved: dict[ClaimKey, CsiVolume | None] = {}
-        self._claims_on: dict[int, set[ClaimKey]] = {}
+        self._claims_on: dict[int, dict[ClaimKey, None]] = {}
         self._places: dict[CsiVolume, dict[int, int]] = {}
         self._counts: dict[str, Int64Array] = {}
         # Volumes that are attached, by node, whether pods mount them or not; and by driver those none mounts.
@@ -117,9 +117,7 @@ class CsiIndex:
         before = held.get(volume, 0)
         held[volume] = before + sign
         if not held[volume]:
-            del held[volume]
-            if not held:
-                del self._attachments[node]
+            take_out(self._attachments, node, volume)
         slot = self._nodes.slot_of.get(node)
         if bool(before) != bool(before + sign) and slot is not None:
             self._count_unmounted(volume, slot, sign)
@@ -182,7 +180,7 @@ class CsiIndex:
             before = slots.get(slot, 0)
             slots[slot] = before + sign
             if not before:
-                self._claims_on.setdefault(slot, set()).add(key)
+                self._claims_on.setdefault(slot, {})[key] = None
                 if key not in self._resolved:
                     self._resolved[key] = volume
                 self._place(self._resolved[key], slot, 1)
@@ -191,12 +189,10 @@ class CsiIndex:
 
     def _leave(self, key: ClaimKey, slot: int) -> None:
         self._place(self._resolved[key], slot, -1)
-        self._claims_on[slot].discard(key)
-        if not self._claims_on[slot]:
-            del self._claims_on[slot]
-        del self._slots_of[key][slot]
-        if not self._slots_of[key]:
-            del self._slots_of[key], self._resolved[key]
+        take_out(self._claims_on, slot, key)
+        take_out(self._slots_of, key, slot)
+        if key not in self._slots_of:
+            del self._resolved[key]
 
     def is_used(self, key: ClaimKey) -> bool:
         return key in self._slots_of
@@ -229,9 +225,7 @@ class CsiIndex:
         slots[slot] = before + sign
         if not slots[slot]:
             self.attached(volume.driver)[slot] -= 1
-            del slots[slot]
-            if not slots:
-                del self._places[volume]
+            take_out(self._places, volume, slot)
             if is_attached:
                 self._count_unmounted(volume, slot, 1)
 
@@ -357,9 +351,7 @@ class StorageCapacities:
         old = self._records.pop(key, None)
         if old is None:
             return set()
-        del self._by_class[old.storage_class][key]
-        if not self._by_class[old.storage_class]:
-            del self._by_class[old.storage_class]
+        take_out(self._by_class, old.storage_class, key)
         self._rooms.pop(old.storage_class, None)
         return {old.storage_class}
 
@@ -404,7 +396,7 @@ class VolumeAttachments:
         self._volumes = volumes
         self._known: dict[str, _Attachment] = {}
         self._counted: dict[str, CsiVolume] = {}
-        self._of: dict[str, set[str]] = {}  # by the volume's name
+        self._of: dict[str, dict[str, None]] = {}  # by the volume's name
 
     def set(self, attachment: objects.VolumeAttachment) -> bool:
         """Take over an attachment; True if placement can see a difference."""
@@ -415,7 +407,7 @@ class VolumeAttachments:
             return False
         changed = self.remove(name) is not None
         self._known[name] = new
-        self._of.setdefault(new.volume, set()).add(name)
+        self._of.setdefault(new.volume, {})[name] = None
         self._count(name)
         return changed or name in self._counted
 
@@ -424,9 +416,7 @@ class VolumeAttachments:
         old = self._known.pop(name, None)
         if old is None:
             return None
-        self._of[old.volume].discard(name)
-        if not self._of[old.volume]:
-            del self._of[old.volume]
+        take_out(self._of, old.volume, name)
         volume = self._counted.pop(name, None)
         if volume is None:
             return None

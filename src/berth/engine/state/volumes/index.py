@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from berth.engine.state.classes import PlanCache
-from berth.engine.state.columns import IndexArray
+from berth.engine.state.columns import IndexArray, take_out
 from berth.engine.state.pod_class import UNCLAIMED, ClaimUse, DiskUse, PodClass
 from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities, VolumeAttachments
@@ -74,13 +74,13 @@ class VolumeIndex:
         self.attachments = VolumeAttachments(self.csi, self.volumes)
         self.classes: dict[str, StorageClassRecord] = {}
         # Volumes by the claim they are meant for; the others by storage class.
-        self._meant: dict[ClaimKey, set[str]] = {}
+        self._meant: dict[ClaimKey, dict[str, None]] = {}
         self._free: dict[str, dict[str, VolumeRecord]] = {}
         self._terms: dict[NodeTerms, NodeTerms] = {}
         self._users: dict[ClaimKey, dict[PodClass, ClaimUse]] = {}
         self._disk_users: dict[DiskUse, dict[PodClass, None]] = {}
         # Claims by the volume that they name.
-        self._naming: dict[str, set[ClaimKey]] = {}
+        self._naming: dict[str, dict[ClaimKey, None]] = {}
         # A pod is decided about right after its plan was made.
         self._latest: tuple[PodClass, Needs] | None = None
         self._promises: dict[str, tuple[VolumeDecisions, str]] = {}
@@ -100,7 +100,7 @@ class VolumeIndex:
         self._unname(new.key)
         self.claims[new.key] = new
         if new.volume_name:
-            self._naming.setdefault(new.volume_name, set()).add(new.key)
+            self._naming.setdefault(new.volume_name, {})[new.key] = None
         self._claim_changed(new.key)
         return True
 
@@ -114,10 +114,7 @@ class VolumeIndex:
     def _unname(self, key: ClaimKey) -> None:
         claim = self.claims.get(key)
         if claim is not None and claim.volume_name:
-            naming = self._naming[claim.volume_name]
-            naming.remove(key)
-            if not naming:
-                del self._naming[claim.volume_name]
+            take_out(self._naming, claim.volume_name, key)
 
     def claim(self, namespace: str, name: str) -> ClaimRecord | None:
         return self.claims.get((namespace, name))
@@ -133,7 +130,7 @@ class VolumeIndex:
         if new.claim is None:
             self._free.setdefault(new.storage_class, {})[new.name] = new
         else:
-            self._meant.setdefault(new.claim.key, set()).add(new.name)
+            self._meant.setdefault(new.claim.key, {})[new.name] = None
         self._volume_changed(new, old)
         return True
 
@@ -155,13 +152,9 @@ class VolumeIndex:
 
     def _unlist(self, volume: VolumeRecord) -> None:
         if volume.claim is None:
-            del self._free[volume.storage_class][volume.name]
-            if not self._free[volume.storage_class]:
-                del self._free[volume.storage_class]
+            take_out(self._free, volume.storage_class, volume.name)
         else:
-            self._meant[volume.claim.key].remove(volume.name)
-            if not self._meant[volume.claim.key]:
-                del self._meant[volume.claim.key]
+            take_out(self._meant, volume.claim.key, volume.name)
 
     def set_class(self, storage_class: objects.StorageClass) -> bool:
         new = class_from(storage_class)
@@ -178,20 +171,15 @@ class VolumeIndex:
         return True
 
     def set_driver(self, driver: objects.CSIDriver) -> bool:
-        changed = self.csi.set_driver(driver)
-        if changed:
-            self._driver_changed(driver.metadata.name or "")
-        return changed
+        return self.csi.set_driver(driver) and self._driver_changed(driver.metadata.name or "")
 
     def remove_driver(self, name: str) -> bool:
-        changed = self.csi.remove_driver(name)
-        if changed:
-            self._driver_changed(name)
-        return changed
+        return self.csi.remove_driver(name) and self._driver_changed(name)
 
-    def _driver_changed(self, name: str) -> None:
+    def _driver_changed(self, name: str) -> bool:
         made = {each.name for each in self.classes.values() if each.provisioner == name}
         self._drop_plans(self._planned(set(), made))
+        return True
 
     def set_capacity(self, capacity: objects.CSIStorageCapacity) -> set[str]:
         """Take over a CSIStorageCapacity; the storage classes for which something is different now."""
@@ -218,14 +206,9 @@ class VolumeIndex:
 
     def class_leaves(self, pod_class: PodClass) -> None:
         for use in pod_class.claims:
-            key = (pod_class.namespace, use.name)
-            del self._users[key][pod_class]
-            if not self._users[key]:
-                del self._users[key]
+            take_out(self._users, (pod_class.namespace, use.name), pod_class)
         for disk in pod_class.disks:
-            del self._disk_users[disk][pod_class]
-            if not self._disk_users[disk]:
-                del self._disk_users[disk]
+            take_out(self._disk_users, disk, pod_class)
 
     def _claim_changed(self, key: ClaimKey) -> None:
         self._resolve((key,))
@@ -280,11 +263,12 @@ class VolumeIndex:
                     yield pod_class
                     break
 
-    def _claims_of(self, pod_class: PodClass) -> Iterator[ClaimRecord]:
+    def _uses_of(self, pod_class: PodClass) -> Iterator[tuple[ClaimUse, ClaimRecord | None]]:
         for use in pod_class.claims:
-            claim = self.claims.get((pod_class.namespace, use.name))
-            if claim is not None:
-                yield claim
+            yield use, self.claims.get((pod_class.namespace, use.name))
+
+    def _claims_of(self, pod_class: PodClass) -> Iterator[ClaimRecord]:
+        return (claim for _, claim in self._uses_of(pod_class) if claim is not None)
 
     def _drop_plans(self, classes: Iterable[PodClass]) -> None:
         self._latest = None
@@ -296,14 +280,13 @@ class VolumeIndex:
 
     def missing(self, pod_class: PodClass) -> str | None:
         """The first claim the pod names itself that is not there."""
-        stated = (use.name for use in pod_class.claims if not use.ephemeral)
-        return next((name for name in stated if (pod_class.namespace, name) not in self.claims), None)
+        missing = (u.name for u, claim in self._uses_of(pod_class) if claim is None and not u.ephemeral)
+        return next(missing, None)
 
     def exclusive(self, pod_class: PodClass) -> list[str]:
         """The claims the pod names itself that only one pod may use at a time."""
-        names = [use.name for use in pod_class.claims if not use.ephemeral]
-        found = ((name, self.claims.get((pod_class.namespace, name))) for name in names)
-        return [name for name, claim in found if claim and ONCE_PER_POD in claim.access_modes]
+        stated = ((use.name, claim) for use, claim in self._uses_of(pod_class) if not use.ephemeral)
+        return [name for name, claim in stated if claim and ONCE_PER_POD in claim.access_modes]
 
     def users_of(self, namespace: str, claim: str) -> frozenset[PodClass]:
         """The classes of pods on nodes that mount the claim by its name."""
@@ -317,8 +300,7 @@ class VolumeIndex:
 
     def volumes_of(self, pod_class: PodClass) -> Iterator[tuple[ClaimRecord, VolumeRecord | None]]:
         """The claims the pod names itself and that have a volume, with that volume."""
-        for use in pod_class.claims:
-            claim = self.claims.get((pod_class.namespace, use.name))
+        for use, claim in self._uses_of(pod_class):
             if claim is not None and claim.volume_name and not use.ephemeral:
                 yield claim, self.volumes.get(claim.volume_name)
 
@@ -329,8 +311,7 @@ class VolumeIndex:
 
     def _compiled(self, pod_class: PodClass) -> Needs:
         claims = []
-        for use in pod_class.claims:
-            claim = self.claims.get((pod_class.namespace, use.name))
+        for use, claim in self._uses_of(pod_class):
             refusal = refusal_of(pod_class, use, claim)
             if refusal is not None or claim is None:
                 return Needs(refusal, use.name)
@@ -463,13 +444,9 @@ class VolumeIndex:
         """Take back what a pod was promised: it was bound, or will not be."""
         decisions, _ = self._promises.pop(pod_key, (NOTHING_TO_DO, ""))
         for key in decisions.provision:
-            self._promised_claims[key].pop(pod_key)
-            if not self._promised_claims[key]:
-                del self._promised_claims[key]
+            take_out(self._promised_claims, key, pod_key)
         for volume, *_claim in decisions.bind:
-            self._promised_volumes[volume].pop(pod_key)
-            if not self._promised_volumes[volume]:
-                del self._promised_volumes[volume]
+            take_out(self._promised_volumes, volume, pod_key)
         self._promises_changed(decisions)
 
     def _promises_changed(self, decisions: VolumeDecisions) -> None:
