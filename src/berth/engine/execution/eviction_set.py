@@ -71,12 +71,7 @@ def eviction_set(
         started: When a pod started, in seconds. By default a later name is taken for a younger pod.
         staying: Pods that cannot be evicted, such as mirror pods, whatever they break.
     """
-    return _Decision(cluster, violations, started or _unknown, frozenset(staying)).result()
-
-
-def _unknown(pod: str) -> float:
-    del pod
-    return 0.0
+    return _Decision(cluster, violations, started or (lambda _: 0.0), frozenset(staying)).result()
 
 
 @dataclass(slots=True)

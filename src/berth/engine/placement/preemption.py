@@ -249,7 +249,8 @@ class _Prospects:
 
     def helped(self) -> IndexArray:
         """The nodes that have room then, in order of arrival."""
-        return self._in_order(np.flatnonzero(self._standing == _HELPED))
+        slots = np.flatnonzero(self._standing == _HELPED)
+        return slots[np.argsort(self._nodes.arrival[slots], kind="stable")]
 
     def no_help(self) -> str:
         nodes = self._nodes
@@ -276,9 +277,6 @@ class _Prospects:
             self._rank[helped] = level
             unranked = _except(unranked, helped)
         return slots[np.argsort(self._rank[slots], kind="stable")]
-
-    def _in_order(self, slots: IndexArray) -> IndexArray:
-        return slots[np.argsort(self._nodes.arrival[slots], kind="stable")]
 
 
 def _possible_nodes(plan: Plan, slots: IndexArray) -> IndexArray:

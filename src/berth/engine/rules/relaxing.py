@@ -24,11 +24,6 @@ from berth.kube.gates import FeatureGates
 from berth.kube.objects import Node, Pod, PodSpec
 from berth.kube.well_known import HOSTNAME
 
-# Both kinds of requirement, as attribute and on the wire.
-REQUIRED = {
-    "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
-    "required_during_scheduling_required_during_execution": "requiredDuringSchedulingRequiredDuringExecution",
-}
 # Changes of each kind, so that odd clusters (a taint of its own on every node) stay bounded.
 MOST = 12
 # Nodes one change may touch.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from berth.engine.state.tables import NodeTable
 # Of up to so many, comparing the bytes is faster than comparing arrays.
 _FEW_DOMAINS = 64
 _Number = TypeVar("_Number", np.int32, np.float64)
+_Made = TypeVar("_Made")
 
 
 def spread_over_nodes(table: NDArray[_Number], column: LabelColumn | None, count: int) -> NDArray[_Number]:
@@ -34,6 +35,20 @@ def _same(one: Int32Array, other: Int32Array) -> bool:
     if len(one) != len(other):
         return False
     return one.tobytes() == other.tobytes() if len(one) <= _FEW_DOMAINS else np.array_equal(one, other)
+
+
+class ByKey(dict[str, _Made]):
+    """What is made for a topology key when it is first asked for."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[str], _Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: str) -> _Made:
+        made = self[key] = self._make(key)
+        return made
 
 
 class Projection:

@@ -8,10 +8,10 @@ defined together: a class has one label set and owns terms, and each of those li
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from berth.engine.state.identity import node_key, resizing, spreading_owner
 from berth.engine.state.options import Options
@@ -20,7 +20,7 @@ from berth.engine.state.tables import ANY_IP, HostPort
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
 from berth.kube.in_tree_volumes import translated
-from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, PodSpec
+from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinityTerm, PodSpec
 from berth.kube.selectors import (
     NodeTerms,
     Selector,
@@ -37,6 +37,20 @@ VolumeKey = tuple[str, str]
 UNCLAIMED = "\0"
 # A label and its value; None stands for any.
 Anchor = tuple[str, str | None]
+# Kinds of affinity and the lists of each, as attributes and on the wire.
+_KINDS = {
+    "node_affinity": "nodeAffinity",
+    "pod_affinity": "podAffinity",
+    "pod_anti_affinity": "podAntiAffinity",
+}
+_EXECUTION = "required_during_scheduling_required_during_execution"
+REQUIRED = {
+    "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
+    _EXECUTION: "requiredDuringSchedulingRequiredDuringExecution",
+}
+_PREFERRED = {
+    "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,60 +283,26 @@ class PodClass:
                 yield UNCLAIMED + found[0], found[1]
 
     def _compile_terms(self, index: TermIndex) -> None:
-        together = [
-            (f"{where}.podAffinity", rules.pod_affinity)
-            for where, rules in self._stated
-            if rules.pod_affinity
-        ]
-        apart = [
-            (f"{where}.podAntiAffinity", rules.pod_anti_affinity)
-            for where, rules in self._stated
-            if rules.pod_anti_affinity
-        ]
-        self.required_affinity: tuple[OwnedTerm, ...] = self._required(together, index)
-        self.required_anti_affinity: tuple[OwnedTerm, ...] = self._required(apart, index)
+        self.required_affinity: tuple[OwnedTerm, ...] = self._required("pod_affinity", index)
+        self.required_anti_affinity: tuple[OwnedTerm, ...] = self._required("pod_anti_affinity", index)
         self.preferred: tuple[OwnedTerm, ...] = (
-            *self._preferred(together, index, 1),
-            *self._preferred(apart, index, -1),
+            *self._preferred("pod_affinity", index, 1),
+            *self._preferred("pod_anti_affinity", index, -1),
         )
 
-    def _required(self, places: list[tuple[str, PodAffinity]], index: TermIndex) -> tuple[OwnedTerm, ...]:
-        lists = [
-            (where, rules.required_during_scheduling_ignored_during_execution, False)
-            for where, rules in places
-        ] + [
-            (where, rules.required_during_scheduling_required_during_execution, True)
-            for where, rules in places
-        ]
+    def _required(self, kind: str, index: TermIndex) -> tuple[OwnedTerm, ...]:
         return tuple(
-            OwnedTerm(
-                self._intern(term, index),
-                term.topology_key or "",
-                0,
-                execution,
-                term,
-                f"{where}.{_REQUIRED[execution]}[{i}]",
-            )
-            for where, terms, execution in lists
-            for i, term in enumerate(terms or ())
+            OwnedTerm(self._intern(term, index), term.topology_key or "", 0, execution, term, f"{path}[{i}]")
+            for path, execution, terms in _written(self._stated, kind, REQUIRED)
+            for i, term in enumerate(terms)
         )
 
-    def _preferred(
-        self, places: list[tuple[str, PodAffinity]], index: TermIndex, sign: int
-    ) -> tuple[OwnedTerm, ...]:
-        return tuple(
-            OwnedTerm(
-                self._intern(term.pod_affinity_term, index),
-                term.pod_affinity_term.topology_key or "",
-                sign * (term.weight or 0),
-                False,
-                term.pod_affinity_term,
-                f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}]",
-            )
-            for where, rules in places
-            for i, term in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ())
-            if term.pod_affinity_term is not None
-        )
+    def _preferred(self, kind: str, index: TermIndex, sign: int) -> Iterable[OwnedTerm]:
+        for path, _, weighted in _written(self._stated, kind, _PREFERRED):
+            for i, each in enumerate(weighted):
+                if (term := each.pod_affinity_term) is not None:
+                    key, weight = term.topology_key or "", sign * (each.weight or 0)
+                    yield OwnedTerm(self._intern(term, index), key, weight, False, term, f"{path}[{i}]")
 
     def _intern(self, term: PodAffinityTerm, index: TermIndex) -> Term:
         if term.namespaces or term.namespace_selector is not None:
@@ -385,10 +365,17 @@ class PodClass:
         return tuple(with_tag(name or "") for name in names)
 
 
-_REQUIRED = {
-    False: "requiredDuringSchedulingIgnoredDuringExecution",
-    True: "requiredDuringSchedulingRequiredDuringExecution",
-}
+def _written(
+    stated: Iterable[tuple[str, Affinity]], kind: str, lists: Mapping[str, str]
+) -> Iterator[tuple[str, bool, Any]]:
+    """What is written in some lists of one kind of affinity: where, whether for execution, and what."""
+    kinds = [
+        (f"{where}.{_KINDS[kind]}", rules) for where, affinity in stated if (rules := getattr(affinity, kind))
+    ]
+    for attribute, name in lists.items():
+        for where, rules in kinds:
+            if (found := getattr(rules, attribute)) is not None:
+                yield f"{where}.{name}", attribute == _EXECUTION, found
 
 
 def _claims(pod: Pod) -> Iterable[ClaimUse]:
@@ -436,14 +423,10 @@ def with_tag(image: str) -> str:
 
 def required_nodes(stated: Iterable[tuple[str, Affinity]]) -> tuple[RequiredNodes, ...]:
     """The node selectors of affinity rules; `stated` says where these stand."""
-    places = [(where, rules.node_affinity) for where, rules in stated if rules.node_affinity]
-    lists = [
-        (where, rules.required_during_scheduling_ignored_during_execution, False) for where, rules in places
-    ] + [(where, rules.required_during_scheduling_required_during_execution, True) for where, rules in places]
     return tuple(
-        RequiredNodes(parsed, execution, selector, f"{where}.nodeAffinity.{_REQUIRED[execution]}")
-        for where, selector, execution in lists
-        if selector is not None and (parsed := parse_node_selector(selector)) is not None
+        RequiredNodes(parsed, execution, selector, path)
+        for path, execution, selector in _written(stated, "node_affinity", REQUIRED)
+        if (parsed := parse_node_selector(selector)) is not None
     )
 
 

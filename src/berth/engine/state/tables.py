@@ -14,6 +14,7 @@ from berth.engine.state.columns import (
     Int64Array,
     InternedColumn,
     LabelColumn,
+    Slots,
     column_from,
     grown,
     take_out,
@@ -21,6 +22,7 @@ from berth.engine.state.columns import (
 from berth.engine.state.requests import Requests, units_of
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from berth.kube.objects import Node, Taint
+from berth.kube.selectors import Requirement
 
 ANY_IP = "0.0.0.0"  # noqa: S104 - the address in a port's hostIP, not one Berth listens on
 
@@ -91,6 +93,14 @@ class NodeTable:
         if found is None:
             found = self._columns[key] = column_from(self.labels, key, self.capacity)
         return found
+
+    def matching(self, requirements: Iterable[Requirement], slots: Slots) -> BoolArray:
+        """Which of these nodes have labels that satisfy all of the requirements."""
+        matches = self.alive[slots].copy()
+        for requirement in requirements:
+            column = self.column(requirement.key)
+            matches &= column.table(requirement)[column.ids[slots]]
+        return matches
 
     def row(self, resource: str) -> int:
         found = self.resource_rows.get(resource)
@@ -227,17 +237,17 @@ class NodeTable:
         self.capacity = capacity
         self.alive = grown(self.alive, capacity)
         self.unschedulable = grown(self.unschedulable, capacity)
-        self.taints.grow_slots(capacity)
-        self.features.grow_slots(capacity)
         self.arrival = grown(self.arrival, capacity)
         self.allocatable = grown(self.allocatable, capacity)
         self.requested = grown(self.requested, capacity)
         self.nonzero = grown(self.nonzero, capacity)
         for by_ip in self.ports.values():
-            for ip, column in by_ip.items():
-                by_ip[ip] = grown(column, capacity)
-        for label_column in self._columns.values():
-            label_column.grow_slots(capacity)
+            for ip, taken in by_ip.items():
+                by_ip[ip] = grown(taken, capacity)
+        self.taints.grow_slots(capacity)
+        self.features.grow_slots(capacity)
+        for column in self._columns.values():
+            column.grow_slots(capacity)
 
 
 def taints_of(node: Node) -> tuple[Taint, ...]:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.relaxing import (
     MOST,
-    REQUIRED,
     Apply,
     Change,
     Peers,
@@ -29,8 +28,8 @@ from berth.engine.rules.relaxing import (
 )
 from berth.engine.rules.verdicts import UNRESOLVABLE, Cause
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.columns import IndexArray, Int32Array
-from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
+from berth.engine.state.columns import Int32Array
+from berth.engine.state.pod_class import REQUIRED, OwnedTerm, PodClass, Term
 from berth.kube.affinity.annotations import IN_ANNOTATION, IN_SPEC
 from berth.kube.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
 from berth.kube.ownership import controller_of
@@ -191,7 +190,9 @@ def _no_peer(question: Question, owned: OwnedTerm) -> str:
     nobody, elsewhere = _uncounted(question, term), ""
     if not nobody:
         nobody = "no pod matches"
-        elsewhere = _elsewhere(question, term) or _nearly(term.selector, _labels_of_pods(question), "pod")
+        pods = (*question.running.values(), *question.waiting.values())
+        labels = [pod.metadata.labels or {} for pod in pods]
+        elsewhere = _elsewhere(question, term) or _nearly(term.selector, labels, "pod")
     if term.namespaces is None:
         return f"{rule} looks in every namespace, and {nobody}{elsewhere}"
     selector = term.namespace_selector
@@ -257,10 +258,6 @@ def _elsewhere(question: Question, term: Term) -> str:
     return ""
 
 
-def _labels_of_pods(question: Question) -> list[dict[str, str]]:
-    return [pod.metadata.labels or {} for pod in (*question.running.values(), *question.waiting.values())]
-
-
 def _nearly(selector: Selector, things: Sequence[Mapping[str, str]], kind: str) -> str:
     """A label that pods or namespaces have, and that is nearly the one that is looked for."""
     for requirement in sorted(selector.requirements, key=str):
@@ -296,7 +293,9 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
         return
     cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
     slots = _slots_of(cluster, term)
-    wanted_nodes = _wanted_nodes(question)
+    nodes = cluster.nodes
+    # What the pod's own node selector and node affinity leave it.
+    wanted_nodes = np.flatnonzero(match_required(nodes, question.pod_class, nodes.every_slot))
     domains = set(ids[wanted_nodes].tolist()) - {0}
     taken = set(ids[slots].tolist()) & domains
     free = [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken]
@@ -342,13 +341,6 @@ def _closed(question: Question, slots: list[int]) -> dict[int, Cause]:
         for verdict in question.verdicts.get(slot, ())
         if verdict.code == UNRESOLVABLE and verdict.because
     }
-
-
-def _wanted_nodes(question: Question) -> IndexArray:
-    """The nodes that the pod's own node selector and node affinity leave it."""
-    nodes = question.cluster.nodes
-    found: IndexArray = np.flatnonzero(match_required(nodes, question.pod_class, nodes.every_slot))
-    return found
 
 
 def _replaces_others(question: Question, term: Term) -> bool:

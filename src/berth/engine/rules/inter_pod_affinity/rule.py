@@ -25,7 +25,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     unwanted_peers,
 )
 from berth.engine.rules.relaxing import level
-from berth.engine.rules.vectors import OccupiedDomains, Projection, blocked_where
+from berth.engine.rules.vectors import ByKey, OccupiedDomains, Projection, blocked_where
 from berth.engine.rules.verdicts import (
     MOST_PEERS,
     PROCEED,
@@ -71,8 +71,9 @@ class InterPodAffinity(TopologyRule):
         self._counts = AffinityCounts(cluster, pod_class)
         self._score = AffinityScore(self._counts, cluster)
         self._filtering = True
-        self._projections: dict[tuple[str, str], Projection] = {}
-        self._occupied: dict[str, OccupiedDomains] = {}
+        nodes = cluster.nodes
+        self._projections = ByKey(lambda key: Projection(nodes, nodes.column(key)))
+        self._occupied = ByKey(lambda key: OccupiedDomains(nodes, nodes.column(key)))
 
     def release(self) -> None:
         self._counts.release()
@@ -131,23 +132,14 @@ class InterPodAffinity(TopologyRule):
 
     def _kept_away(self, key: str) -> Int32Array | None:
         """The nodes in whose domain of this topology is somebody whom the pod avoids or who avoids it."""
-        occupied = self._occupied.get(key)
-        if occupied is None:
-            occupied = self._occupied[key] = OccupiedDomains(self.nodes, self.nodes.column(key))
         pair = self._counts.anti.get(key), self._counts.existing.get(key)
-        return occupied.of([counter for counter in pair if counter is not None])
+        return self._occupied[key].of([counter for counter in pair if counter is not None])
 
     def _without_peer(self, key: str, counter: Counter, *, first: bool) -> Int32Array:
         """The nodes in whose domain nobody is whom the pod wants, or that have no such label."""
         missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
         missing[0] = True
-        return self._project("affinity", key).of(blocked_where(missing))
-
-    def _project(self, purpose: str, key: str) -> Projection:
-        found = self._projections.get((purpose, key))
-        if found is None:
-            found = self._projections[purpose, key] = Projection(self.nodes, self.nodes.column(key))
-        return found
+        return self._projections[key].of(blocked_where(missing))
 
     # --- what helps ---------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE
 from berth.engine.rules.inter_pod_affinity.terms import AffinityCounts
-from berth.engine.rules.vectors import FeasibleDomains, Projection, spread_over_nodes
+from berth.engine.rules.vectors import ByKey, FeasibleDomains, Projection, spread_over_nodes
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import Int32Array, Int64Array
@@ -22,8 +22,9 @@ class AffinityScore:
 
     def __init__(self, counts: AffinityCounts, cluster: Cluster) -> None:
         self._counts, self._cluster = counts, cluster
-        self._projections: dict[str, Projection] = {}
-        self._feasible_domains: dict[str, FeasibleDomains] = {}
+        nodes = cluster.nodes
+        self._projections = ByKey(lambda key: Projection(nodes, nodes.column(key)))
+        self._domains = ByKey(lambda key: FeasibleDomains(nodes, nodes.column(key)))
         self._seen: Int32Array | None = None
         self._open = False
 
@@ -31,11 +32,8 @@ class AffinityScore:
     def counts(self) -> bool:
         """Whether any pod matters to it."""
         counts = self._counts
-        return counts.scored and any(self._contributes(counter) for counter in counts.score.values())
-
-    def _contributes(self, counter: Counter) -> bool:
-        """Whether any pod counts at all; weights may still cancel out."""
-        return bool(counter.total) or self._cluster.any_pod(counter.classes, counter.column)
+        any_pod = self._cluster.any_pod  # weights may cancel out
+        return counts.scored and any(c.total or any_pod(c.classes, c.column) for c in counts.score.values())
 
     def raw(self, blocked: Int32Array) -> Int32Array:
         total: Int32Array | None = None
@@ -74,7 +72,7 @@ class AffinityScore:
         own = [spread_over_nodes(c.counts, c.column, count) for other, c in counters.items() if other != key]
         by_node = own[0] if len(own) == 1 else sum(own[1:], start=own[0])
         slots = np.flatnonzero(by_node != 0)
-        table, domains = counters[key].counts, self._domains(key)
+        table, domains = counters[key].counts, self._domains[key]
         ids = self._cluster.nodes.column(key).ids[slots]
         raw = table[ids] + by_node[slots]
         feasible = blocked[slots] == 0
@@ -85,7 +83,7 @@ class AffinityScore:
         low, high = int(present.min()), int(present.max())
         if high <= low:
             return None
-        scores = self._projection(key).of(_scaled(table, low, high, weight)).copy()
+        scores = self._projections[key].of(_scaled(table, low, high, weight)).copy()
         scores[slots] = _scaled(raw, low, high, weight)
         return scores
 
@@ -93,28 +91,13 @@ class AffinityScore:
         self, key: str, counter: Counter, blocked: Int32Array, weight: int
     ) -> Int32Array | None:
         """The common case of one topology: score its domains, then look the nodes' up."""
-        present = counter.counts[self._domains(key).of(blocked)]
+        present = counter.counts[self._domains[key].of(blocked)]
         if not len(present):
             return None
         low, high = int(present.min()), int(present.max())
         if high <= low:
             return None
-        return self._projection(key).of(_scaled(counter.counts, low, high, weight))
-
-    def _domains(self, key: str) -> FeasibleDomains:
-        found = self._feasible_domains.get(key)
-        if found is None:
-            found = self._feasible_domains[key] = FeasibleDomains(
-                self._cluster.nodes, self._cluster.nodes.column(key)
-            )
-        return found
-
-    def _projection(self, key: str) -> Projection:
-        found = self._projections.get(key)
-        if found is None:
-            nodes = self._cluster.nodes
-            found = self._projections[key] = Projection(nodes, nodes.column(key))
-        return found
+        return self._projections[key].of(_scaled(counter.counts, low, high, weight))
 
 
 def _is_by_node(counter: Counter) -> bool:

@@ -11,7 +11,7 @@ from berth.engine.state.cluster_events import NodeAdded, NodeUpdated
 from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import NodeTable
-from berth.kube.selectors import NodeTerm, NodeTerms, Selector
+from berth.kube.selectors import NodeTerm, NodeTerms
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 _CHANGES = (NodeAdded, NodeUpdated)
@@ -41,22 +41,10 @@ ADDED_AFFINITY = Reason(
 )
 
 
-def match_selector(nodes: NodeTable, selector: Selector, slots: Slots) -> BoolArray:
-    matches = nodes.alive[slots].copy()
-    for requirement in selector.requirements:
-        column = nodes.column(requirement.key)
-        matches &= column.table(requirement)[column.ids[slots]]
-    return matches
-
-
 def match_term(nodes: NodeTable, term: NodeTerm, slots: Slots) -> BoolArray:
-    matches = nodes.alive[slots].copy()
     if term.errors:
-        matches[:] = False
-        return matches
-    for requirement in term.labels:
-        column = nodes.column(requirement.key)
-        matches &= column.table(requirement)[column.ids[slots]]
+        return np.zeros_like(nodes.alive[slots])
+    matches = nodes.matching(term.labels, slots)
     for requirement in term.fields:
         named = np.zeros(nodes.capacity, dtype=np.bool_)
         named[[nodes.slot_of[name] for name in requirement.values if name in nodes.slot_of]] = True
@@ -73,9 +61,8 @@ def match_terms(nodes: NodeTable, terms: NodeTerms, slots: Slots) -> BoolArray:
 
 def match_required(nodes: NodeTable, pod_class: PodClass, slots: Slots) -> BoolArray:
     """Whether nodes satisfy what the pod itself requires of them (not `addedAffinity`)."""
-    matches = nodes.alive[slots].copy()
-    if pod_class.node_selector is not None:
-        matches &= match_selector(nodes, pod_class.node_selector, slots)
+    selector = pod_class.node_selector
+    matches = nodes.matching(() if selector is None else selector.requirements, slots)
     for required in pod_class.required_nodes:
         matches &= match_terms(nodes, required.selector, slots)
     return matches

@@ -7,8 +7,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import MOST, REQUIRED, Change, Question, labels_of, nearest, on_pod
-from berth.engine.state.pod_class import PodClass
+from berth.engine.rules.relaxing import MOST, Change, Question, labels_of, nearest, on_pod
+from berth.engine.state.pod_class import REQUIRED, PodClass
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from berth.kube.selectors import IN, Requirement

@@ -60,7 +60,8 @@ def relaxations(question: Question) -> Iterator[Change]:
                 counts[taint] += 1
     ailing = dict.fromkeys(taint.key or "" for taint in counts if taint.key in CONDITION_OF)
     for key in ailing:
-        yield _recovered(question, question.closest(_nodes_with(question, key)), key)
+        names = [name for name, node in question.nodes.items() if any(t.key == key for t in _taints(node))]
+        yield _recovered(question, question.closest(names), key)
     for taint, _ in counts.most_common(MOST):
         if taint.key == CORDON.key or taint.key in CONDITION_OF:
             continue  # uncordoning removes it, and so does the node's recovery
@@ -71,10 +72,6 @@ def relaxations(question: Question) -> Iterator[Change]:
 
         phrase = f"with a toleration for the taint {describe(taint)}"
         yield Change("toleration", "spec.tolerations", phrase, on_pod(apply), value=describe(taint))
-
-
-def _nodes_with(question: Question, key: str) -> list[str]:
-    return [name for name, node in question.nodes.items() if any(t.key == key for t in _taints(node))]
 
 
 def _taints(node: Node) -> list[Taint]:

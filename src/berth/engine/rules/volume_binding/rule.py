@@ -171,17 +171,19 @@ class VolumeBinding(NodeRule):
 
     def _shortages(self) -> IndexArray:
         """For every node the bit of what the first claim lacks that gets no volume there."""
-        needs = self._needs
-        if any(offer.node is not None for offer in needs.offers):
-            return self._where_promised()
-        if len(needs.offers) == 1:
-            return self._for_one(needs.offers[0])
+        if (alone := self._alone) is not None:
+            return self._for_one(alone)
         decisions, kind_of = self._by_kind()
         found = [_BITS[d] if isinstance(d, VolumeShortage) else 0 for d in decisions]
         return np.array(found, dtype=np.intp)[kind_of]
 
+    @property
+    def _alone(self) -> Offer | None:
+        """The only claim that is yet to be bound, if it is promised to no node: it competes with no other."""
+        offers = self._needs.offers
+        return offers[0] if len(offers) == 1 and offers[0].node is None else None
+
     def _for_one(self, offer: Offer) -> IndexArray:
-        """A claim that competes with no other."""
         terms = self._needs.terms
         ready = [offer.meant[1]] if offer.meant is not None else [int(row) for row in offer.rows]
         bits = np.full(self.nodes.count, _UNSERVED, dtype=np.intp)
@@ -192,19 +194,19 @@ class VolumeBinding(NodeRule):
         bits[self._mask([terms[row] for row in ready])] = 0
         return bits
 
-    def _where_promised(self) -> IndexArray:
-        bits = np.full(self.nodes.count, _UNSERVED, dtype=np.intp)
-        for node in {offer.node for offer in self._needs.offers if offer.node is not None}:
-            slot = self.nodes.slot_of.get(node)
-            if slot is not None:
-                reachable = self._needs.reachable(self.nodes.labels[slot] or {}, node)
-                decision = self._needs.choose(reachable, node)
-                bits[slot] = _BITS[decision] if isinstance(decision, VolumeShortage) else 0
-        return bits
-
     def _by_kind(self) -> tuple[list[VolumeDecisions | VolumeShortage], IndexArray]:
-        """Try once for all nodes on which the same terms hold: the claims compete for volumes."""
+        """What the claims get, kind by kind of nodes, and the kind of every node."""
         count, terms = self.nodes.count, self._needs.terms
+        if promised := {offer.node for offer in self._needs.offers if offer.node is not None}:
+            decisions: list[VolumeDecisions | VolumeShortage] = [VolumeShortage.VOLUMES]
+            places = np.zeros(count, dtype=np.intp)
+            for node in promised & self.nodes.slot_of.keys():
+                slot = self.nodes.slot_of[node]
+                places[slot] = len(decisions)
+                reachable = self._needs.reachable(self.nodes.labels[slot] or {}, node)
+                decisions.append(self._needs.choose(reachable, node))
+            return decisions, places
+        # Tried once for all nodes on which the same terms hold: the claims compete for volumes.
         reachable = np.zeros((count, len(terms)), dtype=np.bool_)
         for row, wanted in enumerate(terms):
             reachable[slice(None) if wanted is None else self._places(wanted), row] = True
@@ -240,30 +242,17 @@ class VolumeBinding(NodeRule):
 
     def _raw(self) -> Int64Array:
         """For every node; what those get that are refused does not matter."""
-        needs, score = self._needs, self._score
         scores = np.zeros(self.nodes.count, dtype=np.int64)
-        if score is None:
+        if self._score is None:
             return scores
-        promised = {offer.node for offer in needs.offers if offer.node is not None}
-        for node in promised:
-            slot = self.nodes.slot_of.get(node)
-            if slot is not None:
-                decision = needs.choose(needs.reachable(self.nodes.labels[slot] or {}, node), node)
-                self._set_scores(scores, decision, np.array([slot], dtype=np.intp))
-        if promised:
-            return scores
-        if len(needs.offers) == 1:
-            return score.of_one(needs.offers[0], self.nodes.count, self._reached)
+        if (alone := self._alone) is not None:
+            return self._score.of_one(alone, self.nodes.count, self._reached)
         decisions, kind_of = self._by_kind()
         for kind, decision in enumerate(decisions):
-            self._set_scores(scores, decision, np.flatnonzero(kind_of == kind))
+            if isinstance(decision, VolumeDecisions):
+                slots = np.flatnonzero(kind_of == kind)
+                scores[slots] = self._score.of(decision, slots)
         return scores
-
-    def _set_scores(
-        self, scores: Int64Array, decision: VolumeDecisions | VolumeShortage, slots: IndexArray
-    ) -> None:
-        if self._score is not None and isinstance(decision, VolumeDecisions):
-            scores[slots] = self._score.of(decision, slots)
 
     def _reached(self, terms: Places) -> IndexArray:
         return np.arange(self.nodes.count) if terms is None else self._places(terms)

@@ -27,7 +27,7 @@ from berth.engine.state.columns import BoolArray, IndexArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.objects import ZONE_KEYS
-from berth.kube.selectors import EXISTS, IN, Requirement
+from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, Requirement
 
 OTHER_ZONE = Reason(
     "VolumeZoneMismatch",
@@ -69,19 +69,14 @@ class VolumeZone(NodeRule):
         matches = self.nodes.alive[slots] & (self._refusal is None)
         zoned = np.zeros_like(matches)
         for key in ZONE_KEYS:
-            zoned |= self._matching(Requirement(key, EXISTS), slots)
+            zoned |= self.nodes.matching((Requirement(key, EXISTS),), slots)
         for _, key, values in self._zones:
-            within = self._matching(Requirement(key, IN, values), slots)
+            within = self.nodes.matching((Requirement(key, IN, values),), slots)
             if ZONE_KEYS[key] != key:
-                other = self._matching(Requirement(ZONE_KEYS[key], IN, values), slots)
-                within |= other & ~self._matching(Requirement(key, EXISTS), slots)
+                other = Requirement(ZONE_KEYS[key], IN, values), Requirement(key, DOES_NOT_EXIST)
+                within |= self.nodes.matching(other, slots)
             matches &= within | ~zoned
         return matches
-
-    def _matching(self, requirement: Requirement, slots: Slots) -> BoolArray:
-        column = self.nodes.column(requirement.key)
-        matching: BoolArray = column.table(requirement)[column.ids[slots]]
-        return matching
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         if self._lost is not None and self._refusal is not None:

@@ -54,9 +54,8 @@ class CsiIndex:
         # Volumes that are attached, by node, whether pods mount them or not; and by driver those none mounts.
         self._attachments: dict[str, dict[CsiVolume, int]] = {}
         self._unmounted: dict[str, Int64Array] = {}
-        self._unmounted_version = -1
         self._columns: dict[str, tuple[BoolArray, Int64Array]] = {}
-        self._columns_version = -1
+        self._version = -1
 
     # --- what drivers and nodes say -------------------------------------------------------
 
@@ -77,11 +76,11 @@ class CsiIndex:
         if self._drivers_on.get(name) == limits:
             return False
         self._drivers_on[name] = limits
-        self._columns_version = -1
+        self._version = -1
         return True
 
     def remove_node(self, name: str) -> bool:
-        self._columns_version = -1
+        self._version = -1
         return self._drivers_on.pop(name, None) is not None
 
     def is_needed(self, driver: str) -> bool:
@@ -94,9 +93,7 @@ class CsiIndex:
 
     def limits(self, driver: str) -> tuple[BoolArray, Int64Array]:
         """By slot, whether the driver is installed, and how many of its volumes fit at most."""
-        if self._columns_version != self._nodes.version:
-            self._columns.clear()
-            self._columns_version = self._nodes.version
+        self._renew()
         found = self._columns.get(driver)
         if found is None:
             installed = np.zeros(self._nodes.capacity, dtype=np.bool_)
@@ -108,6 +105,13 @@ class CsiIndex:
                     limit[slot] = drivers[driver]
             found = self._columns[driver] = (installed, limit)
         return found
+
+    def _renew(self) -> None:
+        """Forget the columns of other nodes, or of what these said before."""
+        if self._version != self._nodes.version:
+            self._columns.clear()
+            self._unmounted.clear()
+            self._version = self._nodes.version
 
     # --- what is attached ------------------------------------------------------------------
 
@@ -124,9 +128,7 @@ class CsiIndex:
 
     def unmounted(self, driver: str) -> Int64Array:
         """By slot, how many volumes of a driver are attached that no pod there mounts."""
-        if self._unmounted_version != self._nodes.version:
-            self._unmounted.clear()
-            self._unmounted_version = self._nodes.version
+        self._renew()
         counts = self._unmounted.get(driver)
         if counts is None:
             counts = self._unmounted[driver] = np.zeros(self._nodes.capacity, dtype=np.int64)
@@ -194,16 +196,13 @@ class CsiIndex:
         if key not in self._slots_of:
             del self._resolved[key]
 
-    def is_used(self, key: ClaimKey) -> bool:
-        return key in self._slots_of
-
     @property
     def used(self) -> list[ClaimKey]:
         return list(self._slots_of)
 
     def resolve(self, key: ClaimKey, volume: CsiVolume | None) -> None:
-        """The claim of pods on nodes has another volume now."""
-        before = self._resolved[key]
+        """The claim has another volume now, which matters if pods on nodes mount it."""
+        before = self._resolved.get(key, volume)
         if before == volume:
             return
         self._resolved[key] = volume
@@ -302,7 +301,7 @@ class StorageRoom:
             selector = record.nodes or NOTHING
             only = next(iter(selector.requirements)) if len(selector.requirements) == 1 else None
             if only is None or only.operator != IN:
-                amounts[self._matching(selector)] = record.amount
+                amounts[self._nodes.matching(selector.requirements, slice(None))] = record.amount
                 continue
             # One object a node is usual, so these are not each compared with all nodes.
             column = self._nodes.column(only.key)
@@ -316,13 +315,6 @@ class StorageRoom:
             amounts = np.where(of_label >= 0, of_label, amounts)
         amounts[~self._nodes.alive] = _NO_ROOM
         return amounts
-
-    def _matching(self, selector: Selector) -> BoolArray:
-        matches = self._nodes.alive.copy()
-        for requirement in selector.requirements:
-            column = self._nodes.column(requirement.key)
-            matches &= column.table(requirement)[column.ids]
-        return matches
 
     def __str__(self) -> str:
         return f"nodes with enough storage of class {self.storage_class}"

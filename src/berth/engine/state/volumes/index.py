@@ -217,8 +217,7 @@ class VolumeIndex:
     def _resolve(self, keys: Iterable[ClaimKey]) -> None:
         """Tell the volumes that claims of pods on nodes have now."""
         for key in keys:
-            if self.csi.is_used(key):
-                self.csi.resolve(key, self._csi_volume(key))
+            self.csi.resolve(key, self._csi_volume(key))
 
     def _csi_volume(self, key: ClaimKey) -> CsiVolume | None:
         """A volume as its driver counts it, that of a claim or of none; None if no driver does."""
