@@ -70,9 +70,14 @@ def evaluate(plan: Plan) -> Evaluation:
     verdicts = _verdicts(plan, order)
     refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())
     feasible = order[:0] if refused else order[[int(slot) not in verdicts for slot in order]]
-    if not len(feasible):
-        return Evaluation(order, prefilter, verdicts, feasible, {}, {}, np.zeros(0, dtype=np.int64))
-    return _with_scores(plan, order, prefilter, verdicts, feasible)
+    prescore, scores = _scores(plan, feasible) if len(feasible) else ({}, {})
+    failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
+    totals = np.zeros(0 if failed else len(feasible), dtype=np.int64)
+    if failed:
+        return Evaluation(order, prefilter, verdicts, feasible, prescore, {}, totals, failed[0])
+    for score in scores.values():
+        totals += score.weight * score.normalized
+    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals)
 
 
 def _prefilter(plan: Plan) -> dict[str, StepStatus]:
@@ -95,13 +100,8 @@ def _verdicts(plan: Plan, order: IndexArray) -> dict[int, list[RuleVerdict]]:
     return found
 
 
-def _with_scores(
-    plan: Plan,
-    order: IndexArray,
-    prefilter: dict[str, StepStatus],
-    verdicts: dict[int, list[RuleVerdict]],
-    feasible: IndexArray,
-) -> Evaluation:
+def _scores(plan: Plan, feasible: IndexArray) -> tuple[dict[str, StepStatus], dict[str, Scores]]:
+    """By rule, what keeps it from scoring, or its scores."""
     weights = plan.pod_class.options.weights
     prescore: dict[str, StepStatus] = {}
     scores: dict[str, Scores] = {}
@@ -112,23 +112,13 @@ def _with_scores(
             prescore[rule.name] = rule.prescore
         elif rule.scores:
             scores[rule.name] = Scores(*rule.scored(feasible), weights[rule.name])
-    totals = np.zeros(len(feasible), dtype=np.int64)
-    failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
-    if failed:
-        return Evaluation(order, prefilter, verdicts, feasible, prescore, {}, totals[:0], failed[0])
-    for score in scores.values():
-        totals += score.weight * score.normalized
-    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals)
+    return prescore, scores
 
 
 def scores_of(plan: Plan, feasible: IndexArray) -> dict[str, tuple[Int64Array, int]]:
     """By rule, the normalized scores of the feasible nodes, and what they count."""
-    weights = plan.pod_class.options.weights
-    return {
-        rule.name: (rule.scored(feasible)[1], weights[rule.name])
-        for rule in plan.rules
-        if rule.name in weights and rule.scores and (rule.prescore is None or rule.prescore.code == SUCCESS)
-    }
+    _, scores = _scores(plan, feasible)
+    return {rule: (found.normalized, found.weight) for rule, found in scores.items()}
 
 
 # --- kube-scheduler's own sentence about a pod that does not fit, word for word -------------------

@@ -169,8 +169,11 @@ class NodeAnswers:
         options = pod_class.options
         self._nodes = cluster.nodes
         self.rules: list[NodeRule] = compiled(NODE_RULES, cluster, pod_class)
-        self.usage = self._shared_usage(cluster, pod_class)
         capacity, weights = cluster.nodes.capacity, options.weights
+        of_pods = [rule for rule in self.rules if not rule.static]
+        self.usage = cluster.plans.share(
+            usage_key(pod_class), Usage, lambda: Usage(cluster, of_pods, weights)
+        )
         self._filters = [r for r in self.rules if r.filters and r.static]
         scoring = [r for r in self.rules if r.scores and r.name in weights]
         self._scores = [(r, weights[r.name]) for r in scoring if r.static and not r.scaling]
@@ -184,15 +187,6 @@ class NodeAnswers:
         self.blocks = self.adds = False
         self.version = 0
         self._changes = Reader(cluster, cluster.node_changes)
-
-    def _shared_usage(self, cluster: Cluster, pod_class: PodClass) -> Usage:
-        shared = cluster.plans.shared
-        key = usage_key(pod_class)
-        usage = shared.get(key)
-        if not isinstance(usage, Usage):
-            rules = [rule for rule in self.rules if not rule.static]
-            usage = shared[key] = Usage(cluster, rules, pod_class.options.weights)
-        return usage
 
     def refresh(self) -> None:
         """Ask again about the nodes that changed."""
@@ -219,10 +213,7 @@ def node_answers(cluster: Cluster, pod_class: PodClass) -> NodeAnswers:
     """Those of a class, shared where another class asks the same of a node."""
     if pod_class.claims or pod_class.device_claims:
         return NodeAnswers(cluster, pod_class)
-    found = cluster.plans.shared.get(pod_class.node_key)
-    if not isinstance(found, NodeAnswers):
-        found = cluster.plans.shared[pod_class.node_key] = NodeAnswers(cluster, pod_class)
-    return found
+    return cluster.plans.share(pod_class.node_key, NodeAnswers, lambda: NodeAnswers(cluster, pod_class))
 
 
 # --- the plan -------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -14,6 +14,8 @@ from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import CompiledPlan, PodClass
 from berth.kube.objects import Pod
+
+_Shared = TypeVar("_Shared")
 
 # Classes are few; past this many, those that nothing uses any more are looked for.
 _SWEEP_FLOOR = 4096
@@ -247,6 +249,13 @@ class PlanCache:
         self.by_class: OrderedDict[PodClass, CompiledPlan] = OrderedDict()
         self.shared: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
         self._scratch: Int32Array = np.zeros(0, dtype=np.int32)
+
+    def share(self, key: Hashable, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
+        """What is shared by a key, made if nobody has it yet."""
+        found = self.shared.get(key)
+        if not isinstance(found, kind):
+            found = self.shared[key] = make()
+        return found
 
     def scratch(self, count: int) -> Int32Array:
         """Room for one number a node until the next call; new memory would cost more than the sums."""

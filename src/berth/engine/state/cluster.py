@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.state.classes import ChangeLog, ClassTable, Counter, PlanCache
-from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, LabelColumn
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, LabelColumn, take_out
 from berth.engine.state.identity import class_key, identity_of, with_labels, without
 from berth.engine.state.matching import MatchIndex, Owners, keys_selected_by
 from berth.engine.state.options import Options
@@ -67,7 +67,7 @@ class Cluster:
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()
         self._pods_on: list[set[int]] = []
-        self._on_missing_nodes: dict[str, set[int]] = {}
+        self._on_missing_nodes: dict[str, dict[int, None]] = {}
         self._missing_node_of: dict[int, str] = {}
         self._identities: dict[int, dict[str, str]] = {}
 
@@ -104,7 +104,7 @@ class Cluster:
         self.plans.node_leaves(slot)
         self.nodes.remove(slot)
         if pods:
-            self._on_missing_nodes[name] = pods
+            self._on_missing_nodes[name] = dict.fromkeys(pods)
             self._missing_node_of.update(dict.fromkeys(pods, name))
             self._pods_on[slot] = set()
         self._node_changed(slot)
@@ -159,7 +159,8 @@ class Cluster:
         node_name = pod.spec.node_name if pinned else None
         identity = self.identity_of(pod)
         shown = pod if identity is None else without(pod, identity)
-        profile = self._profile_of(pod)
+        name = pod.spec.scheduler_name or ""
+        profile = name if name in self.profiles else ""
         key = class_key(shown, node_name, profile)
         found = self.classes.by_key.get(key)
         if found is None:
@@ -169,10 +170,6 @@ class Cluster:
                 self._reveal()
                 return self.class_of(pod, pinned=pinned)
         return found
-
-    def _profile_of(self, pod: Pod) -> str:
-        name = pod.spec.scheduler_name or ""
-        return name if name in self.profiles else ""
 
     def identity_of(self, pod: Pod) -> dict[str, str] | None:
         """The labels of a pod that its class does not show; `assume` wants them."""
@@ -215,7 +212,7 @@ class Cluster:
             self._introduce(pod_class)
         pod_class.running += 1
         if slot == NOWHERE:
-            self._on_missing_nodes.setdefault(node_name, set()).add(pod)
+            self._on_missing_nodes.setdefault(node_name, {})[pod] = None
             self._missing_node_of[pod] = node_name
         else:
             self._settle(pod, slot)
@@ -224,10 +221,7 @@ class Cluster:
         pod = self.pods.index[key]
         slot = int(self.pods.node[pod])
         if slot == NOWHERE:
-            name = self._missing_node_of.pop(pod)
-            self._on_missing_nodes[name].remove(pod)
-            if not self._on_missing_nodes[name]:
-                del self._on_missing_nodes[name]
+            take_out(self._on_missing_nodes, self._missing_node_of.pop(pod), pod)
         else:
             self._pods_on[slot].remove(pod)
             self._count(pod, slot, -1)

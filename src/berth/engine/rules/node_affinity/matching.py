@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,14 +25,7 @@ SELECTOR = Reason(
     waits_for="a node with {wanted}",
     events=_CHANGES,
 )
-AFFINITY = Reason(
-    "NodeAffinityMismatch",
-    REASON_POD,
-    "{field} wants {wanted}, the node has {found}",
-    varies=("found",),
-    waits_for="a node with {wanted}",
-    events=_CHANGES,
-)
+AFFINITY = replace(SELECTOR, code="NodeAffinityMismatch")
 ADDED_AFFINITY = Reason(
     "AddedAffinityMismatch",
     "node(s) didn't match scheduler-enforced node affinity",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.engine.rules.verdicts import Reason
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated, PodDeleted
@@ -29,21 +29,17 @@ INSUFFICIENT = Reason(
     waits_for="{wanted} {resource} to be free on a node: pods to leave it",
     events=(PodDeleted, NodeAdded, NodeUpdated),
 )
-TOO_SMALL = Reason(
-    "NodeTooSmall",
-    "",
-    "{resource}: {wanted} wanted, {free} of {size} free",
-    varies=("free", "size"),
+TOO_SMALL = replace(
+    INSUFFICIENT,
+    code="NodeTooSmall",
     waits_for="a node with at least {wanted} {resource}",
     events=(NodeAdded, NodeUpdated),
 )
-NODE_FULL = Reason(
-    "TooManyPods",
-    TOO_MANY_PODS,
-    "{resource}: {wanted} wanted, {free} of {size} free",
-    varies=("free", "size"),
+NODE_FULL = replace(
+    INSUFFICIENT,
+    code="TooManyPods",
+    sentence=TOO_MANY_PODS,
     waits_for="a pod to leave a node that has as many as it takes",
-    events=(PodDeleted, NodeAdded, NodeUpdated),
 )
 
 

@@ -14,7 +14,7 @@ from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_wher
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import NodeUpdated
+from berth.engine.state.cluster_events import NodeAdded, NodeDeleted, NodeUpdated, PodAdded, PodDeleted
 from berth.engine.state.columns import (
     BoolArray,
     FloatArray,
@@ -51,16 +51,6 @@ class Constraint:
     honor_affinity: bool
     honor_taints: bool
     path: str
-
-    def includes(self, pod_class: PodClass, cluster: Cluster, slots: Slots) -> BoolArray:
-        """Whether the pods of a node count, by the constraint's inclusion policies."""
-        nodes = cluster.nodes
-        included = nodes.alive[slots].copy()
-        if self.honor_affinity:
-            included &= match_required(nodes, pod_class, slots)
-        if self.honor_taints:
-            included &= match_tolerated(nodes, pod_class.spec.tolerations, slots)
-        return included
 
 
 def read_constraints(
@@ -138,9 +128,15 @@ class CountedConstraint:
         return found
 
     def eligibility(self, slots: Slots) -> BoolArray:
-        eligible = self.constraint.includes(self._pod_class, self._cluster, slots)
+        """Whether the pods of these nodes count, by their labels and the constraint's inclusion policies."""
+        nodes = self._cluster.nodes
+        eligible = nodes.alive[slots].copy()
+        if self.constraint.honor_affinity:
+            eligible &= match_required(nodes, self._pod_class, slots)
+        if self.constraint.honor_taints:
+            eligible &= match_tolerated(nodes, self._pod_class.spec.tolerations, slots)
         for key in self._keys:
-            eligible &= self._cluster.nodes.column(key).ids[slots] > 0
+            eligible &= nodes.column(key).ids[slots] > 0
         return eligible
 
     def left_out(self) -> dict[str, IndexArray]:
@@ -251,21 +247,27 @@ class HardConstraint(CountedConstraint):
     def _has_room_in(self, domain: int) -> bool:
         return domain > 0 and self.counter.counts.item(domain) <= self.most_allowed
 
-    def freed_by_pod(self, pod_class: PodClass, slot: int) -> bool:
-        """Whether one of these having left the node gave its domain room."""
-        counted = self.counter in pod_class.touches and bool(self.eligible[slot])
-        return counted and self._has_room_in(self.column.ids.item(slot))
+    def helped_by_pod(self, change: PodDeleted | PodAdded) -> bool:
+        """Whether one that came, wherever, may have raised the minimum, or one that left gave room."""
+        if self.counter not in change.pod_class.touches:
+            return False
+        if isinstance(change, PodAdded):
+            return self.minimum > 0
+        # One that was terminating was not counted any more.
+        counted = not change.terminating and bool(self.eligible[change.slot])
+        return counted and self._has_room_in(self.column.ids.item(change.slot))
 
-    def raised_by_pod(self, pod_class: PodClass) -> bool:
-        """Whether one of these having come, wherever that was, may have raised the minimum."""
-        return self.counter in pod_class.touches and self.minimum > 0
+    def helped_by_node(self, change: NodeAdded | NodeUpdated | NodeDeleted) -> bool:
+        if isinstance(change, NodeUpdated):
+            return self._moved_by(change)
+        if isinstance(change, NodeDeleted):
+            return self._freed_by(change.old)
+        # As the one domain that was missing, or by the pods on it, it may have raised the minimum.
+        there = self._cluster.nodes.requested.item(PODS_ROW, change.slot) > 0
+        raises = self.constraint.min_domains > 1 or there
+        return raises and bool(self.eligible[change.slot]) and self.minimum > 0
 
-    def raised_by_node(self, slot: int) -> bool:
-        """Whether the node, as the one domain that was missing or by the pods on it, may have raised it."""
-        raises = self.constraint.min_domains > 1 or self._cluster.nodes.requested.item(PODS_ROW, slot) > 0
-        return raises and bool(self.eligible[slot]) and self.minimum > 0
-
-    def moved_by(self, change: NodeUpdated) -> bool:
+    def _moved_by(self, change: NodeUpdated) -> bool:
         """Whether the node stands in other domains now, or began or ceased to count."""
         old, slot = change.old, change.slot
         if change.labels:
@@ -279,7 +281,7 @@ class HardConstraint(CountedConstraint):
                     return True
         return change.taints and self.constraint.honor_taints
 
-    def freed_by_node(self, old: Node | None) -> bool:
+    def _freed_by(self, old: Node | None) -> bool:
         """Whether its domain is gone, so that the minimum may be higher, or has room now."""
         if old is None:
             return True

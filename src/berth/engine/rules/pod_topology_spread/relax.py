@@ -14,6 +14,10 @@ from berth.kube.well_known import DO_NOT_SCHEDULE
 
 # A skew no cluster reaches.
 _ANY_SKEW = 1 << 20
+_FIGURES = {
+    "max_skew": ("maxSkew", "spread-max-skew"),
+    "min_domains": ("minDomains", "spread-min-domains"),
+}
 _MOST_DOMAINS = 2
 
 
@@ -22,33 +26,27 @@ def relaxations(question: Question) -> Iterator[Change]:
         if constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
             continue
         path = f"spec.topologySpreadConstraints[{i}]"
-        yield _raised(question, constraint, path, _ANY_SKEW)
+        yield _other(question, constraint, path, "max_skew", _ANY_SKEW)
         if (constraint.min_domains or 1) > 1:
-            yield _fewer(question, constraint, path, 1)
+            yield _other(question, constraint, path, "min_domains", 1)
         phrase = f"without the spread constraint on {short(constraint.topology_key)}"
-        yield Change("spread-constraint", path, phrase, on_pod(_dropped(constraint)))
+        yield Change("spread-constraint", path, phrase, on_pod(_changed(constraint, lambda _: None)))
 
 
-def _raised(question: Question, constraint: TopologySpreadConstraint, path: str, skew: int) -> Change:
-    def make(figure: int) -> Change:
-        return _raised(question, constraint, path, figure)
-
-    phrase = f"with maxSkew {skew} instead of {constraint.max_skew} on {short(constraint.topology_key)}"
-    apply = on_pod(_changed(constraint, lambda c: replace(c, max_skew=skew)))
-    refine = _closest(question, make, skew, constraint.max_skew or 1)
-    return Change("spread-max-skew", f"{path}.maxSkew", phrase, apply, value=str(skew), refine=refine)
-
-
-def _fewer(question: Question, constraint: TopologySpreadConstraint, path: str, count: int) -> Change:
-    wanted = constraint.min_domains or 1
+def _other(
+    question: Question, constraint: TopologySpreadConstraint, path: str, attribute: str, figure: int
+) -> Change:
+    """The constraint with another figure."""
+    name, kind = _FIGURES[attribute]
+    stated = getattr(constraint, attribute)
 
     def make(figure: int) -> Change:
-        return _fewer(question, constraint, path, figure)
+        return _other(question, constraint, path, attribute, figure)
 
-    phrase = f"with minDomains {count} instead of {wanted} on {short(constraint.topology_key)}"
-    apply = on_pod(_changed(constraint, lambda c: replace(c, min_domains=count)))
-    refine = _closest(question, make, count, wanted)
-    return Change("spread-min-domains", f"{path}.minDomains", phrase, apply, value=str(count), refine=refine)
+    phrase = f"with {name} {figure} instead of {stated} on {short(constraint.topology_key)}"
+    apply = on_pod(_changed(constraint, lambda c: replace(c, **{attribute: figure})))
+    refine = _closest(question, make, figure, stated or 1)
+    return Change(kind, f"{path}.{name}", phrase, apply, value=str(figure), refine=refine)
 
 
 def _closest(
@@ -71,19 +69,13 @@ def _closest(
 
 def _changed(
     constraint: TopologySpreadConstraint,
-    change: Callable[[TopologySpreadConstraint], TopologySpreadConstraint],
+    change: Callable[[TopologySpreadConstraint], TopologySpreadConstraint | None],
 ) -> Callable[[PodSpec], PodSpec]:
+    """A constraint that is another then, or none."""
+
     def apply(spec: PodSpec) -> PodSpec:
         changed = [change(c) if _same(c, constraint) else c for c in spec.topology_spread_constraints or ()]
-        return replace(spec, topology_spread_constraints=changed)
-
-    return apply
-
-
-def _dropped(constraint: TopologySpreadConstraint) -> Callable[[PodSpec], PodSpec]:
-    def apply(spec: PodSpec) -> PodSpec:
-        kept = [c for c in spec.topology_spread_constraints or () if not _same(c, constraint)]
-        return replace(spec, topology_spread_constraints=kept or None)
+        return replace(spec, topology_spread_constraints=[c for c in changed if c is not None] or None)
 
     return apply
 

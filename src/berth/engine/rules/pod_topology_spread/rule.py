@@ -177,25 +177,10 @@ class PodTopologySpread(TopologyRule):
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, OF_PODS):
-            return not change.pod_class.is_known or self._helped_by_pod(change)
+            return not change.pod_class.is_known or any(s.helped_by_pod(change) for s in self.hard)
         if isinstance(change, OF_NODES):
-            return self._helped_by_node(change)
+            return any(spread.helped_by_node(change) for spread in self.hard)
         return isinstance(change, OwnersChanged) and not self.pod_class.spread_constraints
-
-    def _helped_by_pod(self, change: PodDeleted | PodAdded) -> bool:
-        pod_class = change.pod_class
-        if isinstance(change, PodAdded):
-            return any(spread.raised_by_pod(pod_class) for spread in self.hard)
-        if change.terminating:
-            return False  # it was not counted any more
-        return any(spread.freed_by_pod(pod_class, change.slot) for spread in self.hard)
-
-    def _helped_by_node(self, change: NodeAdded | NodeUpdated | NodeDeleted) -> bool:
-        if isinstance(change, NodeAdded):
-            return any(spread.raised_by_node(change.slot) for spread in self.hard)
-        if isinstance(change, NodeUpdated):
-            return any(spread.moved_by(change) for spread in self.hard)
-        return any(spread.freed_by_node(change.old) for spread in self.hard)
 
     @classmethod
     def relies_on_peers(cls, pod_class: PodClass) -> bool:

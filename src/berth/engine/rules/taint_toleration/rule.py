@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,13 +31,7 @@ UNTOLERATED = Reason(
     waits_for="the taint {taint} to be taken off a node",
     events=(NodeUpdated, NodeAdded),
 )
-AILING = Reason(
-    "NodeConditionTaint",
-    UNTOLERATED.sentence,
-    UNTOLERATED.form,
-    waits_for="a node to be {recovered}",
-    events=UNTOLERATED.events,
-)
+AILING = replace(UNTOLERATED, code="NodeConditionTaint", waits_for="a node to be {recovered}")
 
 
 class TaintToleration(NodeRule):

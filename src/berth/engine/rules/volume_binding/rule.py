@@ -9,6 +9,7 @@ makes the pod wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,13 +62,7 @@ CLAIM_NOT_READY = Reason(
     events=(VolumesChanged,),
 )
 # It never will be ready.
-CLAIM_UNUSABLE = Reason(
-    "ClaimUnusable",
-    "",
-    "claim {claim} is {state}",
-    waits_for="the claim {claim} to be made anew",
-    events=(VolumesChanged,),
-)
+CLAIM_UNUSABLE = replace(CLAIM_NOT_READY, code="ClaimUnusable", waits_for="the claim {claim} to be made anew")
 VOLUME_NOT_FOUND = Reason(
     "VolumeNotFound",
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
