@@ -134,7 +134,7 @@ def rebalance_of(annotations: Mapping[str, str], otherwise: Rebalance) -> Rebala
 
 def unevenness(cluster: Cluster, witnesses: Sequence[str]) -> Unevenness:
     """How uneven the pods are that the constraints of some pods count."""
-    return _Constraints(cluster, witnesses).total()
+    return _total(_measure(cluster, _classes_of(cluster, witnesses)))
 
 
 def next_move(cluster: Cluster, group: MovableGroup) -> Move | str | None:
@@ -142,8 +142,8 @@ def next_move(cluster: Cluster, group: MovableGroup) -> Move | str | None:
 
     The cluster is left as it was.
     """
-    constraints = _Constraints(cluster, group.witnesses)
-    measured = constraints.measure()
+    classes = _classes_of(cluster, group.witnesses)
+    measured = _measure(cluster, classes)
     before = _total(measured)
     if group.how.is_content(before):
         return None
@@ -152,7 +152,7 @@ def next_move(cluster: Cluster, group: MovableGroup) -> Move | str | None:
     nowhere = True
     for rank, pod in enumerate(_candidates(cluster, group.pods, measured)):
         why = _why(cluster, pod, measured)
-        outcome = _Landing(cluster, constraints, pod)
+        outcome = _Landing(cluster, classes, pod)
         nowhere &= outcome.node is None
         move = Move(pod, outcome.origin, outcome.node, before, outcome.after, why)
         if outcome.node is None:
@@ -246,27 +246,20 @@ class _Measured:
         return self.weight * sum(max(0, count - self.limit) for count in self.counts.values())
 
 
-class _Constraints:
-    """The constraints of some pods, measured anew each time they are asked."""
+def _classes_of(cluster: Cluster, witnesses: Sequence[str]) -> list[PodClass]:
+    found = (cluster.find_pod(pod) for pod in witnesses)
+    return list(dict.fromkeys(counted[0] for counted in found if counted is not None))
 
-    def __init__(self, cluster: Cluster, witnesses: Sequence[str]) -> None:
-        self._cluster = cluster
-        found = (cluster.find_pod(pod) for pod in witnesses)
-        self._classes = list(dict.fromkeys(counted[0] for counted in found if counted is not None))
 
-    def measure(self) -> list[_Measured]:
-        return [each for pod_class in self._classes for each in self._of(pod_class)]
-
-    def _of(self, pod_class: PodClass) -> Iterator[_Measured]:
-        for counted in counted_by(self._cluster, pod_class):
+def _measure(cluster: Cluster, classes: Sequence[PodClass]) -> list[_Measured]:
+    """The constraints of some classes as they stand now."""
+    found: list[_Measured] = []
+    for pod_class in classes:
+        for counted in counted_by(cluster, pod_class):
             limit = counted.minimum + counted.max_skew
-            yield _Measured(counted.topology_key, counted.hard, counted.counts, limit)
-        for owned in pod_class.preferred:
-            if is_apart(pod_class, owned):
-                yield _apart(self._cluster, owned)
-
-    def total(self) -> Unevenness:
-        return _total(self.measure())
+            found.append(_Measured(counted.topology_key, counted.hard, counted.counts, limit))
+        found += [_apart(cluster, owned) for owned in pod_class.preferred if is_apart(pod_class, owned)]
+    return found
 
 
 def _total(measured: Sequence[_Measured]) -> Unevenness:
@@ -348,15 +341,15 @@ class _Landing:
         all: The same for everywhere it may land: while the pod still terminates, and once it is gone.
     """
 
-    def __init__(self, cluster: Cluster, constraints: _Constraints, pod: str) -> None:
+    def __init__(self, cluster: Cluster, classes: Sequence[PodClass], pod: str) -> None:
         found = cluster.find_pod(pod)
         if found is None:
             raise KeyError(pod)
-        self._cluster, self._constraints, self._pod = cluster, constraints, pod
+        self._cluster, self._classes, self._pod = cluster, classes, pod
         pod_class, self.origin, _ = found
         ghost = f"{pod}\n"
         with cluster.without(pod):
-            self.after = constraints.total()
+            self.after = self._total()
             once_gone = self._land(pod_class)
             cluster.assume(ghost, pod_class, self.origin, terminating=True)
             try:
@@ -374,18 +367,18 @@ class _Landing:
         ties = best_nodes(self._cluster, pod_class)
         names = self._cluster.nodes.names
         seen: dict[tuple[int, ...], int] = {}
-        for slot, place in zip(
-            ties.tolist(),
-            _standings(self._cluster, ties, self._constraints.measure()),
-            strict=True,
-        ):
+        places = _standings(self._cluster, ties, _measure(self._cluster, self._classes))
+        for slot, place in zip(ties.tolist(), places, strict=True):
             seen.setdefault(place, slot)
         return [(names[slot] or "", self._with(pod_class, names[slot] or "")) for slot in seen.values()]
+
+    def _total(self) -> Unevenness:
+        return _total(_measure(self._cluster, self._classes))
 
     def _with(self, pod_class: PodClass, node: str) -> Unevenness:
         self._cluster.assume(self._pod, pod_class, node)
         try:
-            return self._constraints.total()
+            return self._total()
         finally:
             self._cluster.remove_pod(self._pod)
 

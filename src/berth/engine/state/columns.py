@@ -147,14 +147,11 @@ class LabelColumn:
             found = len(self.values)
             self.values.append(value)
             if found >= len(self.nodes):
-                self._grow_values(2 * found)
+                self.nodes = grown(self.nodes, 2 * found)
+                for dependent in self.dependents:
+                    dependent.grow(2 * found)
         self._index[value] = found
         return found
-
-    def _grow_values(self, size: int) -> None:
-        self.nodes = grown(self.nodes, size)
-        for dependent in self.dependents:
-            dependent.grow(size)
 
 
 class InternedColumn(Generic[T]):

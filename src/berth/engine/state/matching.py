@@ -189,17 +189,12 @@ class MatchIndex:
         have the first, and only a few the second.
         """
         choices = _anchor_choices(selector)
-        if len(choices) < _WORTH_COMPARING:
-            return choices[0] if choices else ()
-        return min(choices, key=lambda anchors: (sum(map(self._load, anchors)), anchors))
+        return min(choices, default=(), key=lambda anchors: (sum(map(self._load, anchors)), anchors))
 
     def _load(self, anchor: Anchor) -> int:
         label, value = anchor
         sets = self._postings.get(label, {}).get(value, ()) if value is not _ANY_VALUE else ()
         return len(sets) + len(self._anchors.get(anchor, ()))
-
-
-_WORTH_COMPARING = 2
 
 
 def _anchor_choices(selector: Selector) -> list[tuple[Anchor, ...]]:

@@ -15,13 +15,7 @@ import msgspec
 
 from berth.kube import names
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    HUGE_PAGES_PREFIX,
-    MEMORY,
-    PODS,
-)
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS
 from berth.kube.objects import (
     Container,
     ContainerStatus,

@@ -46,7 +46,6 @@ from berth.kube.selectors import (
     NodeTerms,
     Requirement,
     aggregate,
-    parse_node_selector,
     parse_preferred_terms,
     selector_from_labels,
 )
@@ -69,14 +68,8 @@ class NodeAffinity(NodeRule):
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
         added = pod_class.options.added_affinity or objects.NodeAffinity()
-        self._enforced = [
-            selector
-            for selector in (
-                parse_node_selector(added.required_during_scheduling_ignored_during_execution),
-                parse_node_selector(added.required_during_scheduling_required_during_execution),
-            )
-            if selector is not None
-        ]
+        stated_there = (("addedAffinity", Affinity(node_affinity=added)),)
+        self._enforced = [required.selector for required in required_nodes(stated_there)]
         added_stated = added.preferred_during_scheduling_ignored_during_execution
         self._added_preferences = parse_preferred_terms(added_stated)
         has_rules = pod_class.required_nodes or pod_class.spec.node_selector is not None
@@ -94,13 +87,11 @@ class NodeAffinity(NodeRule):
 
     def _prefilter(self) -> StepStatus:
         """Narrow to named nodes where every alternative names its node."""
-        allowed: frozenset[str] | None = None
-        for required in self.pod_class.required_nodes:
-            named = _named_nodes(required.source)
-            if named is not None:
-                allowed = named if allowed is None else allowed & named
-        if allowed is None:
+        found = (_named_nodes(required.source) for required in self.pod_class.required_nodes)
+        named = [names for names in found if names is not None]
+        if not named:
             return PROCEED
+        allowed = frozenset.intersection(*named)
         if not allowed:
             return StepStatus(UNRESOLVABLE, (REASON_CONFLICT,))
         return StepStatus(node_names=tuple(sorted(allowed)))
@@ -206,14 +197,11 @@ def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:
         return None
     allowed: frozenset[str] = frozenset()
     for term in selector.node_selector_terms:
-        named: frozenset[str] | None = None
-        for field in (term and term.match_fields) or ():
-            if field.key == NODE_NAME_FIELD and field.operator == "In":
-                values = frozenset(field.values or ())
-                named = values if named is None else named & values
-        if named is None:
+        fields = (term and term.match_fields) or ()
+        named = [f for f in fields if f.key == NODE_NAME_FIELD and f.operator == "In"]
+        if not named:
             return None
-        allowed |= named
+        allowed |= frozenset.intersection(*(frozenset(f.values or ()) for f in named))
     return allowed
 
 

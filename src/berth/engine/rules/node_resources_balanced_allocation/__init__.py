@@ -1,5 +1,3 @@
-from berth.engine.rules.node_resources_balanced_allocation.rule import (
-    NodeResourcesBalancedAllocation,
-)
+from berth.engine.rules.node_resources_balanced_allocation.rule import NodeResourcesBalancedAllocation
 
 __all__ = ["NodeResourcesBalancedAllocation"]
