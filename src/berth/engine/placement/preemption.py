@@ -394,7 +394,7 @@ def _candidates(plan: Plan, lesser: _LesserPods, slots: list[int], facts: _Facts
         removable = lesser.on(np.array(new, dtype=np.intp))
         protection = _Protection(plan.cluster, facts.budgets)
         by_node = _potential_victims(removable, facts.started, protection)
-        gone = _spare(plan, removable, _turns(removable, by_node))
+        gone = _spare(plan, removable, by_node)
         lost = set(removable.pods[gone].tolist())
         for slot, victims in by_node.items():
             needed = sorted((v for v in victims if v.pod in lost), key=lambda victim: victim.importance)
@@ -422,14 +422,10 @@ def _potential_victims(
     return by_node
 
 
-def _turns(removable: RemovablePods, by_node: Mapping[int, Sequence[_Victim]]) -> Int64Array:
-    """For each pod, how many of its node are asked about before it."""
-    turn_of = {victim.pod: turn for victims in by_node.values() for turn, victim in enumerate(victims)}
-    return np.array([turn_of[pod] for pod in removable.pods.tolist()], dtype=np.int64)
-
-
-def _spare(plan: Plan, removable: RemovablePods, turns: Int64Array) -> BoolArray:
+def _spare(plan: Plan, removable: RemovablePods, by_node: Mapping[int, Sequence[_Victim]]) -> BoolArray:
     """Which pods must go: on every node in turn, a pod stays if the pod to place then still fits."""
+    turn_of = {victim.pod: turn for victims in by_node.values() for turn, victim in enumerate(victims)}
+    turns = np.array([turn_of[pod] for pod in removable.pods.tolist()], dtype=np.int64)
     gone = np.ones(len(removable.pods), dtype=np.bool_)
     rules = _about_pods(plan)
     for turn in range(int(turns.max()) + 1):

@@ -151,6 +151,13 @@ class Term:
         self.owners: dict[PodClass, None] = {}
         self.watchers: dict[ClassWatcher, None] = {}
 
+    def watch(self, watcher: ClassWatcher) -> None:
+        """Tell a rule of every class that it selects, starting with those already there."""
+        self.watchers[watcher] = None
+        for selected in self.selected:
+            for pod_class in selected.classes:
+                watcher.consider(pod_class)
+
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether pods of `namespace`, which has these labels, are looked at."""
         if self.namespaces is None or namespace in self.namespaces:

@@ -153,10 +153,7 @@ class AffinityCounts:
         label_set = self._pod_class.label_set
         label_set.watchers[self] = None
         for term, _ in self._own_terms():
-            term.watchers[self] = None
-            for selected in term.selected:
-                for pod_class in selected.classes:
-                    self.consider(pod_class)
+            term.watch(self)
         for term in label_set.terms:
             for pod_class in term.owners:
                 self.consider(pod_class)

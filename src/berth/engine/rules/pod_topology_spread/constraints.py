@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -102,7 +103,13 @@ class EligibleNodes:
 
 
 class CountedConstraint:
-    """One constraint with its counts."""
+    """One constraint with its counts.
+
+    Attributes:
+        action: Its `whenUnsatisfiable`.
+    """
+
+    action: ClassVar[str]
 
     def __init__(
         self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
@@ -164,6 +171,36 @@ class CountedConstraint:
             leave(LEFT_OUT_BY_TAINTS, match_tolerated(nodes, self._pod_class.spec.tolerations, rest))
         return found
 
+    def counted(self, rule: str) -> ConstraintCounts:
+        """How even the pods are that it counts; it is a constraint of `rule`."""
+        constraint, counts = self.constraint, self.by_domain()
+        enough = len(counts) >= constraint.min_domains
+        return ConstraintCounts(
+            rule=rule,
+            constraint=constraint,
+            path=constraint.path,
+            topology_key=constraint.topology_key,
+            selector=str(constraint.selector),
+            when_unsatisfiable=self.action,
+            hard=self.action == DO_NOT_SCHEDULE,
+            max_skew=constraint.max_skew,
+            counts=counts,
+            minimum=min(counts.values(), default=0) if enough else 0,
+            counts_own=self.matches_self,
+            left_out=self.left_out,
+        )
+
+    def by_domain(self) -> dict[str, int]:
+        """Domain -> count, for domains with an eligible node, in order of their names."""
+        column, counts = self.column, self.counter.counts
+        slots = np.flatnonzero(self.eligible)
+        found = column.ids[slots]
+        per_node = self.counter.column is None
+        by_domain = np.bincount(found, weights=counts[1:][slots]) if per_node else counts
+        names = {domain: column.values[domain] for domain in np.unique(found).tolist()}
+        totals = {name: int(by_domain[domain]) for domain, name in names.items() if name is not None}
+        return dict(sorted(totals.items()))
+
     def consider(self, pod_class: PodClass) -> None:
         # An empty selector counts no pod at all, although it matches every one.
         if not self.constraint.selector.everything and pod_class.label_set in self.term.selected:
@@ -181,6 +218,8 @@ class CountedConstraint:
 
 class HardConstraint(CountedConstraint):
     """A constraint that refuses nodes, with the domains that count for its minimum."""
+
+    action = DO_NOT_SCHEDULE
 
     def __init__(
         self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
@@ -302,6 +341,8 @@ class HardConstraint(CountedConstraint):
 class SoftConstraint(CountedConstraint):
     """A constraint that ranks nodes. Pods are counted per node where the topology is the node itself."""
 
+    action = SCHEDULE_ANYWAY
+
     def __init__(
         self,
         cluster: Cluster,
@@ -338,51 +379,3 @@ class SoftConstraint(CountedConstraint):
         found = self.feasible_domains.of(ranked)
         empty = self.column.id_of("")
         return int(found.sum()) - int(empty > 0 and found[empty] and found[0])
-
-
-# --- how even the pods are that the constraints of a class count ----------------------------------
-
-
-def constraint_counts(
-    rule: str, hard: Sequence[HardConstraint], soft: Sequence[SoftConstraint]
-) -> Iterator[ConstraintCounts]:
-    for spread in hard:
-        counts = by_domain(spread)
-        yield _counted(rule, spread, counts, spread.minimum, DO_NOT_SCHEDULE)
-    for ranked in soft:
-        counts = by_domain(ranked, ranked.counter.counts[1:] if ranked.per_node else None)
-        enough = len(counts) >= ranked.constraint.min_domains
-        yield _counted(
-            rule, ranked, counts, min(counts.values(), default=0) if enough else 0, SCHEDULE_ANYWAY
-        )
-
-
-def _counted(
-    rule: str, spread: CountedConstraint, counts: dict[str, int], minimum: int, action: str
-) -> ConstraintCounts:
-    constraint = spread.constraint
-    return ConstraintCounts(
-        rule=rule,
-        constraint=constraint,
-        path=constraint.path,
-        topology_key=constraint.topology_key,
-        selector=str(constraint.selector),
-        when_unsatisfiable=action,
-        hard=action == DO_NOT_SCHEDULE,
-        max_skew=constraint.max_skew,
-        counts=counts,
-        minimum=minimum,
-        counts_own=spread.matches_self,
-        left_out=spread.left_out,
-    )
-
-
-def by_domain(spread: CountedConstraint, per_node: Int32Array | None = None) -> dict[str, int]:
-    """Domain -> count, for domains with an eligible node, in order of their names."""
-    column = spread.column
-    slots = np.flatnonzero(spread.eligible)
-    found = column.ids[slots]
-    by_domain = spread.counter.counts if per_node is None else np.bincount(found, weights=per_node[slots])
-    names = {domain: column.values[domain] for domain in np.unique(found).tolist()}
-    totals = {name: int(by_domain[domain]) for domain, name in names.items() if name is not None}
-    return dict(sorted(totals.items()))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.pod_topology_spread.constraints import HardConstraint, by_domain
+from berth.engine.rules.pod_topology_spread.constraints import HardConstraint
 from berth.engine.rules.relaxing import Change, Question, Variant, missing_label, on_pod, short, why_refused
 from berth.kube.objects import PodSpec, TopologySpreadConstraint
 from berth.kube.well_known import DO_NOT_SCHEDULE
@@ -94,7 +94,7 @@ def clues(rule: str, question: Question, constraints: Sequence[HardConstraint]) 
         if absent := missing_label(question, key):
             yield absent
             continue
-        counts = by_domain(spread)
+        counts = spread.by_domain()
         wanted = spread.constraint.min_domains
         if not counts:
             continue  # no node has all the keys: that of another constraint is missing

@@ -18,7 +18,6 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     CountedConstraint,
     HardConstraint,
     SoftConstraint,
-    constraint_counts,
     read_constraints,
 )
 from berth.engine.rules.relaxing import Question, level
@@ -141,10 +140,7 @@ class PodTopologySpread(TopologyRule):
 
     def _watch(self) -> None:
         for spread in self._spreads:
-            spread.term.watchers[self] = None
-            for selected in spread.term.selected:
-                for pod_class in selected.classes:
-                    self.consider(pod_class)
+            spread.term.watch(self)
         for spread in self._spreads:
             self.cluster.recount(spread.counter)
 
@@ -187,7 +183,7 @@ class PodTopologySpread(TopologyRule):
         return any(c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod_class.spread_constraints)
 
     def constraint_counts(self) -> Iterable[ConstraintCounts]:
-        return constraint_counts(self.name, self.hard, self.soft)
+        return (spread.counted(self.name) for spread in self._spreads)
 
     # --- score ------------------------------------------------------------------
 
