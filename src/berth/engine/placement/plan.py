@@ -369,8 +369,7 @@ class Plan:
             return np.zeros(0, dtype=np.intp)
         blocked = self.blocked()
         ties = np.flatnonzero(self.totals(blocked) - blocked == best[1])
-        found: IndexArray = ties[np.argsort(self.cluster.nodes.arrival[ties], kind="stable")]
-        return found
+        return ties[np.argsort(self.cluster.nodes.arrival[ties], kind="stable")]
 
 
 def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, str, float], None]) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
 from berth.engine.state.columns import IndexArray
 from berth.kube.amounts.quantity import QuantityError, parse
@@ -243,6 +244,12 @@ class RuleViolation:
     pod: str = ""
     node: str = ""
     kind: str = ""
+
+    @classmethod
+    def of_pod(cls, rule: str, because: Cause, cluster: Cluster, pod: int, kind: str) -> RuleViolation:
+        """What a running pod breaks where it runs."""
+        node = cluster.nodes.names[cluster.pods.node.item(pod)] or ""
+        return cls(rule, because, pod=cluster.pods.keys[pod] or "", node=node, kind=kind)
 
     @property
     def reason(self) -> str:

@@ -87,14 +87,6 @@ class Options:
         return self.defaulting_type == "System"
 
     @property
-    def scores_fit_by_default(self) -> bool:
-        return self.fit_strategy == "LeastAllocated" and self.fit_resources == DEFAULT_FIT_RESOURCES
-
-    @property
-    def balances_by_default(self) -> bool:
-        return set(self.balanced_resources) == set(DEFAULT_BALANCED_RESOURCES)
-
-    @property
     def spread_defaults(self) -> tuple[TopologySpreadConstraint, ...]:
         return SYSTEM_DEFAULT_CONSTRAINTS if self.system_defaulted else self.default_constraints
 

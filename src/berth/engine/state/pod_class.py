@@ -300,12 +300,12 @@ class PodClass:
     def _required(self, kind: str, index: TermIndex) -> tuple[OwnedTerm, ...]:
         return tuple(
             OwnedTerm(self._intern(term, index), term.topology_key or "", 0, execution, term, f"{path}[{i}]")
-            for path, execution, terms in _written(self._stated, kind, REQUIRED)
+            for path, execution, terms in written(self._stated, kind, REQUIRED)
             for i, term in enumerate(terms)
         )
 
     def _preferred(self, kind: str, index: TermIndex, sign: int) -> Iterable[OwnedTerm]:
-        for path, _, weighted in _written(self._stated, kind, _PREFERRED):
+        for path, _, weighted in written(self._stated, kind, _PREFERRED):
             for i, each in enumerate(weighted):
                 if (term := each.pod_affinity_term) is not None:
                     key, weight = term.topology_key or "", sign * (each.weight or 0)
@@ -372,7 +372,7 @@ class PodClass:
         return tuple(with_tag(name or "") for name in names)
 
 
-def _written(
+def written(
     stated: Iterable[tuple[str, Affinity]], kind: str, lists: Mapping[str, str]
 ) -> Iterator[tuple[str, bool, Any]]:
     """What is written in some lists of one kind of affinity: where, whether for execution, and what."""
@@ -432,7 +432,7 @@ def required_nodes(stated: Iterable[tuple[str, Affinity]]) -> tuple[RequiredNode
     """The node selectors of affinity rules; `stated` says where these stand."""
     return tuple(
         RequiredNodes(parsed, execution, selector, path)
-        for path, execution, selector in _written(stated, "node_affinity", REQUIRED)
+        for path, execution, selector in written(stated, "node_affinity", REQUIRED)
         if (parsed := parse_node_selector(selector)) is not None
     )
 

@@ -58,18 +58,10 @@ def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArra
     if not pod_class.execution_terms:
         return
     terms = ExecutionAffinity(cluster, pod_class)
-    names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
     for standing in terms.affinity(pods):
         for i in np.flatnonzero(standing.broken).tolist():
-            pod = pods.item(i)
-            value = standing.column.values[standing.domain.item(i)]
-            yield RuleViolation(
-                rule,
-                no_peer(terms.wanted, standing.owned, value),
-                pod=keys[pod] or "",
-                node=names[node.item(pod)] or "",
-                kind=AFFINITY,
-            )
+            cause = no_peer(terms.wanted, standing.owned, standing.column.values[standing.domain.item(i)])
+            yield RuleViolation.of_pod(rule, cause, cluster, pods.item(i), AFFINITY)
     for standing in terms.anti_affinity(pods):
         yield from _conflicts(rule, cluster, pods, standing)
 
@@ -80,20 +72,13 @@ def _conflicts(
     broken = np.flatnonzero(standing.broken)
     if not len(broken):
         return
-    names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
     in_domain = _PeersByDomain(cluster, standing)
     for i in broken.tolist():
         pod, domain = pods.item(i), standing.domain.item(i)
-        key = keys[pod] or ""
-        peers = tuple(peer for peer in in_domain.first(domain) if peer != key)[:MOST_PEERS]
-        value = standing.column.values[domain] or ""
-        yield RuleViolation(
-            rule,
-            unwanted_peers(standing.owned, value, peers),
-            pod=key,
-            node=names[node.item(pod)] or "",
-            kind=ANTI_AFFINITY,
-        )
+        own = cluster.pods.keys[pod] or ""
+        peers = [peer for peer in in_domain.first(domain) if peer != own][:MOST_PEERS]
+        cause = unwanted_peers(standing.owned, standing.column.values[domain] or "", peers)
+        yield RuleViolation.of_pod(rule, cause, cluster, pod, ANTI_AFFINITY)
 
 
 class _PeersByDomain:

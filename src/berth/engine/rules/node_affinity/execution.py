@@ -21,26 +21,15 @@ _FEW = 8
 
 def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[RuleViolation]:
     """The selectors that do not hold for these pods, all of one class; they are found by `rule`."""
-    names, keys = cluster.nodes.names, cluster.pods.keys
     slots: IndexArray = cluster.pods.node[pods].astype(np.intp)
     for required in pod_class.required_nodes:
         if not required.execution:
             continue
         broken = _broken(cluster, required, slots)
         for pod, slot in zip(pods[broken].tolist(), slots[broken].tolist(), strict=True):
-            yield RuleViolation(
-                rule,
-                Cause(
-                    AFFINITY,
-                    {"unmet": why_unmet(required.selector, cluster.nodes.labels[slot] or {})},
-                    required.path,
-                    execution=True,
-                    worded="{unmet}",
-                ),
-                pod=keys[pod] or "",
-                node=names[slot] or "",
-                kind=NODE,
-            )
+            unmet = {"unmet": why_unmet(required.selector, cluster.nodes.labels[slot] or {})}
+            cause = Cause(AFFINITY, unmet, required.path, execution=True, worded="{unmet}")
+            yield RuleViolation.of_pod(rule, cause, cluster, pod, NODE)
 
 
 def _broken(cluster: Cluster, required: RequiredNodes, slots: IndexArray) -> BoolArray:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from berth.engine.rules.relaxing import MOST, Change, Question, labels_of, nearest, on_pod
-from berth.engine.state.pod_class import REQUIRED, PodClass
+from berth.engine.state.pod_class import REQUIRED, PodClass, written
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from berth.kube.selectors import IN, Requirement
@@ -48,15 +48,11 @@ def _selector_changes(question: Question) -> Iterator[Change]:
         )
 
 
-def _affinity_changes(stated: Iterable[tuple[str, Affinity]]) -> Iterator[Change]:
+def _affinity_changes(stated: Sequence[tuple[str, Affinity]]) -> Iterator[Change]:
     """Dropping requirements, wherever in the pod they stand."""
-    rules = [(where, affinity.node_affinity) for where, affinity in stated if affinity.node_affinity]
-    for attribute, field_name in REQUIRED.items():
-        selectors: list[tuple[str, NodeSelector]] = [
-            (f"{where}.nodeAffinity.{field_name}", selector)
-            for where, affinity in rules
-            if (selector := getattr(affinity, attribute)) is not None
-        ]
+    for attribute, name in REQUIRED.items():
+        found = written(stated, "node_affinity", {attribute: name})
+        selectors: list[tuple[str, NodeSelector]] = [(path, selector) for path, _, selector in found]
         if not selectors:
             continue
         requirements = list(_requirements(selectors))

@@ -42,8 +42,7 @@ class NodeDeclaredFeatures(NodeRule):
     def feasible(self, slots: Slots) -> BoolArray:
         features = self.nodes.features
         enough = np.array([self._wanted <= declared for declared in features.values], dtype=np.bool_)
-        found: BoolArray = enough[features.ids[slots]]
-        return found
+        return enough[features.ids[slots]]
 
     def admits(self, slot: int) -> bool:
         return self._wanted <= self.nodes.features.at(slot)

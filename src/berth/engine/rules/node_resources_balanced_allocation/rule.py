@@ -12,6 +12,7 @@ from berth.engine.rules.node_resources_fit.score import ScoredResource, counts
 from berth.engine.rules.verdicts import PROCEED, SKIPPED
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, FloatArray, Int64Array, IntArray, Slots
+from berth.engine.state.options import DEFAULT_BALANCED_RESOURCES
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, NodeTable
 from berth.kube.amounts.resource_names import CPU, MEMORY
@@ -29,7 +30,8 @@ class NodeResourcesBalancedAllocation(NodeRule):
         super().__init__(cluster, pod_class)
         plain, options = pod_class.requests.plain, pod_class.options
         wanted = (plain.get(CPU, 0), plain.get(MEMORY, 0))
-        self._score = None if options.balances_by_default else BalanceScore(self.nodes, pod_class)
+        default = set(options.balanced_resources) == set(DEFAULT_BALANCED_RESOURCES)
+        self._score = None if default else BalanceScore(self.nodes, pod_class)
         self.scores = any(plain.get(name, 0) for name in options.balanced_resources)
         self.prescore = PROCEED if self.scores else SKIPPED
         # Without and with the pod, so that both balances come from one pass.
@@ -99,8 +101,7 @@ class BalanceScore:
 
     def of(self, slots: Slots) -> Int64Array:
         without, with_pod = (self._balance(slots, with_pod=with_pod) for with_pod in (False, True))
-        scores: Int64Array = MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
-        return scores
+        return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
 
     def _balance(self, slots: Slots, *, with_pod: bool) -> Int64Array:
         shares: list[tuple[BoolArray, FloatArray]] = []
@@ -124,8 +125,7 @@ class BalanceScore:
         deviation = np.sqrt(squares / np.maximum(number, 1))
         deviation = np.where(number == _TWO, np.abs(difference / 2), deviation)
         deviation[number < _TWO] = 0.0
-        balance: Int64Array = ((1 - deviation) * MAX_SCORE).astype(np.int64)
-        return balance
+        return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
     def at(self, slot: int) -> int:
         without: list[float] = []

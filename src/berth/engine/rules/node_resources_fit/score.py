@@ -102,11 +102,9 @@ class FitScore:
     def _share(self, used: Int64Array, capacity: Int64Array) -> Int64Array:
         if self._scores is not None:
             percent: Int64Array = np.minimum(used, capacity) * _FULL // capacity
-            table: Int64Array = self._scores[percent]
-            return table
+            return self._scores[percent]
         counted = np.minimum(used, capacity) if self._most else np.maximum(capacity - used, 0)
-        share: Int64Array = counted * MAX_SCORE // capacity
-        return share
+        return counted * MAX_SCORE // capacity
 
     def _mean(self, total: Int64Array, weights: Int64Array) -> Int64Array:
         if self._scores is None:

@@ -275,8 +275,7 @@ class HardConstraint(CountedConstraint):
         """Whether nodes are refused for their domain's count, each without its own pods in `gone`."""
         # A domain that becomes the emptiest by losing pods is not too full by either minimum.
         counts = self.counter.counts[self.column.ids[slots]] - gone.counted(self.counter)[slots]
-        exceeded: BoolArray = counts > self.most_allowed
-        return exceeded
+        return counts > self.most_allowed
 
     # --- what helps -----------------------------------------------------------------
 

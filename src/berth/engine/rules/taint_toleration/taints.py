@@ -31,5 +31,4 @@ def describe(taint: Taint) -> str:
 def match_tolerated(nodes: NodeTable, tolerations: Iterable[Toleration] | None, slots: Slots) -> BoolArray:
     """Asked once for every set of taints there is."""
     passes = [first_untolerated(tolerations, taints) is None for taints in nodes.taints.values]
-    tolerated: BoolArray = np.array(passes, dtype=np.bool_)[nodes.taints.ids[slots]]
-    return tolerated
+    return np.array(passes, dtype=np.bool_)[nodes.taints.ids[slots]]

@@ -77,5 +77,4 @@ class StorageScore:
         amounts = np.asarray(held, dtype=np.int64)
         fits = (amounts > 0) & (wanted <= amounts)
         percent = np.where(fits, wanted * _FULL // np.maximum(amounts, 1), _FULL)
-        found: Int64Array = self._table[percent]
-        return found
+        return self._table[percent]

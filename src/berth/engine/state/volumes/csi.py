@@ -165,8 +165,7 @@ class CsiIndex:
 
     def places(self, volume: CsiVolume) -> IndexArray:
         """The slots of the nodes where some pod mounts the volume."""
-        found: IndexArray = np.fromiter(self._places.get(volume, ()), dtype=np.intp)
-        return found
+        return np.fromiter(self._places.get(volume, ()), dtype=np.intp)
 
     def attached_at(self, slot: int, gone: Mapping[ClaimKey, int] | None = None) -> set[CsiVolume]:
         """The volumes on a node; `gone` are claims that some of its pods would use no longer."""
