@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -38,12 +38,12 @@ def _same(one: Int32Array, other: Int32Array) -> bool:
 
 
 class ByKey(dict[str, _Made]):
-    """What is made for a topology key when it is first asked for."""
+    """What is made for a topology key when it is first asked for; for some `keys` at once."""
 
     __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[[str], _Made]) -> None:
-        super().__init__()
+    def __init__(self, make: Callable[[str], _Made], keys: Iterable[str] = ()) -> None:
+        super().__init__({key: make(key) for key in dict.fromkeys(keys)})
         self._make = make
 
     def __missing__(self, key: str) -> _Made:

@@ -332,13 +332,7 @@ class Cluster:
     def set_owner(
         self, owner: Service | WorkloadBase | ReplicationController, kind: str | None = None
     ) -> None:
-        if isinstance(owner, Service):
-            changed = self.owners.set_service(owner)
-        elif isinstance(owner, ReplicationController):
-            changed = self.owners.set_controller("ReplicationController", owner)
-        else:
-            changed = self.owners.set_controller(kind or owner.kind or "", owner)
-        if changed:
+        if self.owners.set(owner, kind):
             self._default_spreading_changed()
             self.index.mention(keys_selected_by(owner))
             if self.index.mentioned:

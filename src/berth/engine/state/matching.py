@@ -221,27 +221,22 @@ class Owners:
         self._services: dict[str, dict[str, Mapping[str, str]]] = {}
         self._controllers: dict[tuple[str, str, str], Selector] = {}
 
-    def set_service(self, service: Service) -> bool:
-        """Take note of a service. True if what it selects has changed, as for the other methods."""
-        meta = service.metadata
-        namespace, name = meta.namespace or "default", meta.name or ""
-        selector = service.spec.selector
-        if selector is None:  # selects nothing, unlike an empty selector
-            return self.remove("Service", namespace, name)
-        in_namespace = self._services.setdefault(namespace, {})
-        changed = in_namespace.get(name) != selector
-        in_namespace[name] = selector
-        return changed
-
-    def set_controller(self, kind: str, controller: WorkloadBase | ReplicationController) -> bool:
-        meta = controller.metadata
-        if isinstance(controller, ReplicationController):
-            selector = selector_from_labels(controller.spec.selector)
+    def set(self, owner: Service | WorkloadBase | ReplicationController, kind: str | None) -> bool:
+        """Take note of a service or a controller. True if what it selects has changed, as for `remove`."""
+        namespace, name = owner.metadata.namespace or "default", owner.metadata.name or ""
+        if isinstance(owner, Service):
+            if owner.spec.selector is None:  # selects nothing, unlike an empty selector
+                return self.remove("Service", namespace, name)
+            services = self._services.setdefault(namespace, {})
+            changed = services.get(name) != owner.spec.selector
+            services[name] = owner.spec.selector
+            return changed
+        if isinstance(owner, ReplicationController):
+            key, selector = "ReplicationController", selector_from_labels(owner.spec.selector)
         else:
-            selector = parse_label_selector(controller.spec.selector)
-        key = (kind, meta.namespace or "default", meta.name or "")
-        changed = self._controllers.get(key) != selector
-        self._controllers[key] = selector
+            key, selector = kind or owner.kind or "", parse_label_selector(owner.spec.selector)
+        changed = self._controllers.get((key, namespace, name)) != selector
+        self._controllers[key, namespace, name] = selector
         return changed
 
     def remove(self, kind: str, namespace: str, name: str) -> bool:

@@ -326,9 +326,7 @@ class PodClass:
 
     @property
     def owned_terms(self) -> Iterable[OwnedTerm]:
-        yield from self.required_affinity
-        yield from self.required_anti_affinity
-        yield from self.preferred
+        return (*self.required_affinity, *self.required_anti_affinity, *self.preferred)
 
     @property
     def has_execution_rules(self) -> bool:

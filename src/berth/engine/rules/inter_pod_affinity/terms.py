@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from weakref import WeakSet
 
 from berth.engine.rules.relaxing import level
+from berth.engine.rules.vectors import ByKey
 from berth.engine.rules.verdicts import Cause, Reason
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
@@ -115,9 +116,6 @@ def unwanted_peers(owned: OwnedTerm, value: str, peers: Sequence[str]) -> Cause:
 # --- who matters to a pod, by domain: pods it wants, avoids or likes, and those that mind it -------
 
 
-_Counters = dict[str, Counter]
-
-
 class AffinityCounts:
     """The terms of one class and their counts, kept up to date as classes of pods come.
 
@@ -136,12 +134,13 @@ class AffinityCounts:
         self.avoided = self._incoming(pod_class.required_anti_affinity)
         self.preferred = self._incoming(pod_class.preferred)
         self.scored = not options.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
-        self.affinity: _Counters = {}
-        self.anti: _Counters = {}
-        self.existing: _Counters = {}
-        self.score: _Counters = {}
-        for _, owned in self.required:
-            self._counter(self.affinity, owned.topology_key)
+
+        def counter(key: str) -> Counter:
+            column = cluster.nodes.column(key)
+            return Counter(column, column.capacity)
+
+        self.affinity = ByKey(counter, (owned.topology_key for _, owned in self.required))
+        self.anti, self.existing, self.score = ByKey(counter), ByKey(counter), ByKey(counter)
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
 
@@ -168,20 +167,11 @@ class AffinityCounts:
             counter.release()
 
     def _own_terms(self) -> Iterable[tuple[Term, OwnedTerm]]:
-        yield from self.required
-        yield from self.avoided
-        yield from self.preferred
+        return (*self.required, *self.avoided, *self.preferred)
 
     def _counters(self) -> Iterable[Counter]:
         for group in (self.affinity, self.anti, self.existing, self.score):
             yield from group.values()
-
-    def _counter(self, group: _Counters, key: str) -> Counter:
-        counter = group.get(key)
-        if counter is None:
-            column = self._cluster.nodes.column(key)
-            counter = group[key] = Counter(column, column.capacity)
-        return counter
 
     def consider(self, pod_class: PodClass) -> None:
         """Weigh a class of running pods in every count it belongs to."""
@@ -192,14 +182,14 @@ class AffinityCounts:
         options = self._pod_class.options
         if wanted_by(self.required, theirs):
             for _, owned in self.required:
-                self._counter(self.affinity, owned.topology_key).weigh(pod_class, 1)
+                self.affinity[owned.topology_key].weigh(pod_class, 1)
         for term, owned in self.avoided:
             if avoided_by(term, theirs, options):
-                self._counter(self.anti, owned.topology_key).weigh(pod_class, 1)
+                self.anti[owned.topology_key].weigh(pod_class, 1)
         if ours.namespace not in options.daemon_namespaces:
             for owned in pod_class.required_anti_affinity:
                 if ours in owned.term.selected:
-                    self._counter(self.existing, owned.topology_key).weigh(pod_class, 1)
+                    self.existing[owned.topology_key].weigh(pod_class, 1)
         if self.scored:
             self._weigh_preferences(pod_class)
 
@@ -207,15 +197,15 @@ class AffinityCounts:
         theirs, ours = pod_class.label_set, self._pod_class.label_set
         for term, owned in self.preferred:
             if theirs in term.selected:
-                self._counter(self.score, owned.topology_key).weigh(pod_class, owned.weight)
+                self.score[owned.topology_key].weigh(pod_class, owned.weight)
         hard_weight = self._pod_class.options.hard_pod_affinity_weight
         if hard_weight > 0:
             for owned in pod_class.required_affinity:
                 if ours in owned.term.selected:
-                    self._counter(self.score, owned.topology_key).weigh(pod_class, hard_weight)
+                    self.score[owned.topology_key].weigh(pod_class, hard_weight)
         for owned in pod_class.preferred:
             if ours in owned.term.selected:
-                self._counter(self.score, owned.topology_key).weigh(pod_class, owned.weight)
+                self.score[owned.topology_key].weigh(pod_class, owned.weight)
 
     @property
     def is_first(self) -> bool:

@@ -9,7 +9,7 @@ promised to a claim is not available to others, a claim promised to a node is fe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -177,8 +177,7 @@ class VolumeIndex:
         return self.csi.remove_driver(name) and self._driver_changed(name)
 
     def _driver_changed(self, name: str) -> bool:
-        made = {each.name for each in self.classes.values() if each.provisioner == name}
-        self._drop_plans(self._planned(set(), made))
+        self._drop_planned({each.name for each in self.classes.values() if each.provisioner == name})
         return True
 
     def set_capacity(self, capacity: objects.CSIStorageCapacity) -> set[str]:
@@ -190,7 +189,7 @@ class VolumeIndex:
 
     def _capacities_changed(self, classes: set[str]) -> set[str]:
         if classes:
-            self._drop_plans(self._planned(set(), classes))
+            self._drop_planned(classes)
         return classes
 
     # --- whom it concerns ------------------------------------------------------------------
@@ -244,23 +243,22 @@ class VolumeIndex:
     def _volume_changed(self, *states: VolumeRecord | None) -> None:
         volumes = [volume for volume in states if volume is not None]
         names = {volume.name for volume in volumes}
-        classes = {volume.storage_class for volume in volumes}
         for volume_name in names:
             self.attachments.volume_changed(volume_name)
             self._resolve(self._naming.get(volume_name, ()))
-        self._drop_plans(self._planned(names, classes))
+        self._drop_planned({volume.storage_class for volume in volumes}, names)
 
     def _class_changed(self, name: str) -> None:
         self._resolve(self.csi.used)
-        self._drop_plans(self._planned(set(), {name}))
+        self._drop_planned({name})
 
-    def _planned(self, volumes: set[str], classes: set[str]) -> Iterator[PodClass]:
-        """The classes with a plan that have a claim bound to such a volume, or unbound of such a class."""
-        for pod_class in self._plans.by_class:
-            for claim in self._claims_of(pod_class):
-                if claim.volume_name in volumes or (not claim.bound and claim.storage_class in classes):
-                    yield pod_class
-                    break
+    def _drop_planned(self, classes: Collection[str], volumes: Collection[str] = ()) -> None:
+        """Drop the plans of pods with a claim bound to such a volume, or unbound of such a class."""
+
+        def concerns(claim: ClaimRecord) -> bool:
+            return claim.volume_name in volumes or (not claim.bound and claim.storage_class in classes)
+
+        self._drop_plans(c for c in self._plans.by_class if any(map(concerns, self._claims_of(c))))
 
     def _uses_of(self, pod_class: PodClass) -> Iterator[tuple[ClaimUse, ClaimRecord | None]]:
         for use in pod_class.claims:
