@@ -64,7 +64,10 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
     volumes = _relevant(spec.volumes) if spec.volumes else None
     # The claims of ephemeral volumes are named after their pod.
     named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
-    devices = _devices(pod) if spec.resource_claims else None
+    devices: tuple[object, ...] | None = None
+    if spec.resource_claims:  # they are reserved for pods one by one
+        statuses = pod.status.resource_claim_statuses if pod.status else None
+        devices = (meta.name, meta.uid, spec.resource_claims, statuses)
     return _encoder.encode(
         (
             profile,
@@ -127,12 +130,6 @@ def spreading_owner(meta: ObjectMeta) -> tuple[str, str] | None:
 def _relevant(volumes: list[Volume]) -> list[Volume]:
     """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
     return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral or v.is_disk]
-
-
-def _devices(pod: Pod) -> tuple[object, ...]:
-    """The claims to devices, which are reserved for pods one by one."""
-    statuses = pod.status.resource_claim_statuses if pod.status else None
-    return (pod.metadata.name, pod.metadata.uid, pod.spec.resource_claims, statuses)
 
 
 def has_own_claims(spec: PodSpec) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.node_affinity import execution, relax
+from berth.engine.rules.node_affinity import relax
 from berth.engine.rules.node_affinity.matching import (
     ADDED_AFFINITY,
     AFFINITY,
@@ -23,9 +23,11 @@ from berth.engine.rules.node_affinity.matching import (
     match_required,
     match_term,
     match_terms,
+    why_unmet,
 )
 from berth.engine.rules.verdicts import (
     ERROR,
+    NODE,
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
@@ -38,6 +40,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.engine.state.columns import BoolArray, IndexArray, IntArray, Slots
 from berth.engine.state.pod_class import PodClass, required_nodes
+from berth.engine.state.tables import NodeTable
 from berth.kube import objects
 from berth.kube.affinity.annotations import IN_SPEC, AnnotationError, stated_affinity
 from berth.kube.gates import FeatureGates, enabled_affinity
@@ -52,6 +55,8 @@ from berth.kube.selectors import (
 from berth.kube.well_known import HOSTNAME, NODE_NAME_FIELD
 
 REASON_CONFLICT = "pod affinity terms conflict"
+# So few pods are faster asked about one by one.
+_FEW = 8
 
 
 class NodeAffinity(NodeRule):
@@ -143,7 +148,16 @@ class NodeAffinity(NodeRule):
     def execution_violations(
         cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
     ) -> Iterable[RuleViolation]:
-        return execution.violations(cls.name, cluster, pod_class, pods)
+        """The selectors that do not hold, judged by the labels that the nodes have now."""
+        nodes, slots = cluster.nodes, cluster.pods.node[pods].astype(np.intp)
+        for required in pod_class.required_nodes:
+            if not required.execution:
+                continue
+            broken = ~_holds(nodes, required.selector, slots)
+            for pod, slot in zip(pods[broken].tolist(), slots[broken].tolist(), strict=True):
+                unmet = {"unmet": why_unmet(required.selector, nodes.labels[slot] or {})}
+                cause = Cause(AFFINITY, unmet, required.path, execution=True, worded="{unmet}")
+                yield RuleViolation.of_pod(cls.name, cause, cluster, pod, NODE)
 
     def _unmet(self, slot: int) -> Iterable[Cause]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
@@ -173,6 +187,13 @@ class NodeAffinity(NodeRule):
                     elsewhere=_by_name(required.selector),
                     worded=ADDED_AFFINITY.form,
                 )
+
+
+def _holds(nodes: NodeTable, selector: NodeTerms, slots: IndexArray) -> BoolArray:
+    if len(slots) > _FEW:
+        return match_terms(nodes, selector, slots)
+    holds = [selector.matches(nodes.labels[s] or {}, nodes.names[s] or "") for s in slots.tolist()]
+    return np.array(holds, dtype=np.bool_)
 
 
 def _by_name(selector: NodeTerms) -> bool:

@@ -49,12 +49,9 @@ class ScoredResource:
     nonzero_row: int | None = None
 
     def used(self, nodes: NodeTable, slots: Slots) -> Int64Array:
-        used: Int64Array = (
-            nodes.requested[self.row, slots]
-            if self.nonzero_row is None
-            else nodes.nonzero[self.nonzero_row, slots]
-        )
-        return used
+        if self.nonzero_row is None:
+            return nodes.requested[self.row, slots]
+        return nodes.nonzero[self.nonzero_row, slots]
 
     def used_at(self, nodes: NodeTable, slot: int) -> int:
         if self.nonzero_row is None:
@@ -96,7 +93,9 @@ class FitScore:
                 counts &= score > 0
             total = total + np.where(counts, score * resource.weight, 0)
             weights = weights + np.where(counts, resource.weight, 0)
-        mean = self._mean(total, np.maximum(weights, 1))
+        weights = np.maximum(weights, 1)
+        # By a shape, to the nearest integer, halves up.
+        mean = total // weights if self._scores is None else (2 * total + weights) // (2 * weights)
         return np.broadcast_to(mean, self._nodes.alive[slots].shape)
 
     def _share(self, used: Int64Array, capacity: Int64Array) -> Int64Array:
@@ -105,11 +104,6 @@ class FitScore:
             return self._scores[percent]
         counted = np.minimum(used, capacity) if self._most else np.maximum(capacity - used, 0)
         return counted * MAX_SCORE // capacity
-
-    def _mean(self, total: Int64Array, weights: Int64Array) -> Int64Array:
-        if self._scores is None:
-            return total // weights
-        return (2 * total + weights) // (2 * weights)  # to the nearest integer, halves up
 
     def at(self, slot: int) -> int:
         total = weights = 0

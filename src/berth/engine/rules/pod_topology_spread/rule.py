@@ -14,7 +14,6 @@ import numpy as np
 from berth.engine.rules.base import MAX_SCORE, TopologyRule
 from berth.engine.rules.pod_topology_spread import relax
 from berth.engine.rules.pod_topology_spread.constraints import (
-    Constraint,
     CountedConstraint,
     HardConstraint,
     SoftConstraint,
@@ -48,6 +47,7 @@ from berth.engine.state.cluster_events import (
 from berth.engine.state.columns import BoolArray, FloatArray, IndexArray, Int32Array, Int64Array, IntArray
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import TopologySpreadConstraint
 from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY, UNSCHEDULABLE
 
 SKEW = Reason(
@@ -88,17 +88,20 @@ class PodTopologySpread(TopologyRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        stated = pod_class.spread_constraints
-        if not pod_class.options.gates.even_pods_spread:
-            hard, soft = [], []
-        elif stated:
-            hard, soft = (
-                read_constraints(stated, pod_class, action) for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
-            )
-        else:
-            hard, soft = self._default_constraints()
+        options, stated = pod_class.options, pod_class.spread_constraints
+        constraints: Sequence[TopologySpreadConstraint] = stated or options.spread_defaults
+        selector, path = None, "spec.topologySpreadConstraints"
+        if not options.gates.even_pods_spread:
+            constraints = ()
+        elif constraints and not stated:
+            selector, path = cluster.owners.default_selector(pod_class), "defaultConstraints"
+            constraints = () if selector.everything else constraints
+        hard, soft = (
+            read_constraints(constraints, pod_class, action, selector, path)
+            for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
+        )
         # System defaults also rank nodes that lack a key; every other constraint wants all of them.
-        self._wants_all_keys = bool(stated) or not pod_class.options.system_defaulted
+        self._wants_all_keys = bool(stated) or not options.system_defaulted
         hard_keys = {c.topology_key for c in hard}
         soft_keys = {c.topology_key for c in soft} if self._wants_all_keys else set[str]()
         self.hard = [HardConstraint(cluster, pod_class, c, hard_keys) for c in hard]
@@ -118,19 +121,6 @@ class PodTopologySpread(TopologyRule):
 
     def clues(self, question: Question) -> Iterable[str]:
         return relax.clues(self.name, question, self.hard)
-
-    def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
-        defaults = self.pod_class.options.spread_defaults
-        if not defaults:
-            return [], []
-        selector = self.cluster.owners.default_selector(self.pod_class)
-        if selector.everything:
-            return [], []
-        path = "defaultConstraints"
-        return (
-            read_constraints(defaults, self.pod_class, DO_NOT_SCHEDULE, selector, path),
-            read_constraints(defaults, self.pod_class, SCHEDULE_ANYWAY, selector, path),
-        )
 
     # --- counting ---------------------------------------------------------------
 
