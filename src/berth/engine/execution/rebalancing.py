@@ -8,7 +8,6 @@ makes it smaller, and moves come to an end, whatever the constraints want of eac
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -279,7 +278,7 @@ def _apart(cluster: Cluster, owned: OwnedTerm) -> _Measured:
 
 
 def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measured]) -> list[str]:
-    """Pods that are too many where they are, of those alike a few: from busy nodes, then young ones first."""
+    """Pods that are too many where they are, of those alike one: from busy nodes, then young ones first."""
     table = cluster.pods
     there = [pod for pod in pods if pod in table.index]
     index = np.array([table.index[pod] for pod in there], dtype=np.intp)
@@ -287,12 +286,12 @@ def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measu
     fits = (slots != NOWHERE) & ~table.terminating[index]
     places = _standings(cluster, slots, measured)
     shares = np.round(busyness(cluster, np.where(slots == NOWHERE, 0, slots)), 3)
-    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    alike: dict[tuple[int, ...], int] = {}
     for i in sorted(np.flatnonzero(fits).tolist(), key=lambda i: (-shares[i], -i)):
         if any(over > 0 for over in places[i]):
-            alike[places[i]].append(i)
+            alike.setdefault(places[i], i)
     order = sorted(alike.items(), key=lambda each: _fullness(each[0], measured), reverse=True)
-    return [there[i] for _, members in order for i in members[:1]][:_MOST_ASKED]
+    return [there[i] for _, i in order[:_MOST_ASKED]]
 
 
 def _fullness(over: tuple[int, ...], measured: Sequence[_Measured]) -> tuple[float, float]:
@@ -306,13 +305,13 @@ def _standings(cluster: Cluster, slots: np.ndarray, measured: Sequence[_Measured
     found = []
     for each in measured:
         column = cluster.nodes.column(each.key)
-        over = [
-            each.counts.get(name or "", each.limit) - each.limit if slot != NOWHERE else 0
-            for slot, name in zip(
-                slots.tolist(), (column.values[i] for i in column.ids[slots].tolist()), strict=True
-            )
-        ]
-        found.append(over)
+        names = [column.values[i] or "" for i in column.ids[slots].tolist()]
+        found.append(
+            [
+                each.counts.get(name, each.limit) - each.limit if slot != NOWHERE else 0
+                for slot, name in zip(slots.tolist(), names, strict=True)
+            ]
+        )
     return list(zip(*found, strict=True)) if found else [()] * len(slots)
 
 

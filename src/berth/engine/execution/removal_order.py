@@ -88,8 +88,6 @@ class _Constraint:
 
     def broken_after(self) -> FloatArray:
         """By pod: by how much the limit is exceeded once it has gone."""
-        if not len(self.counts):
-            return np.zeros(len(self.domain), dtype=np.float64)
         most, least = int(self.counts.max()), 0 if self.floor else int(self.counts.min())
         alone = int((self.counts == most).sum()) == 1
         second = int(np.sort(self.counts)[-2]) if alone and len(self.counts) > 1 else most
@@ -101,8 +99,6 @@ class _Constraint:
         return np.where(self.domain == _NONE, unchanged, by_domain[self.domain]) * self.weight
 
     def fullness(self) -> FloatArray:
-        if not len(self.counts):
-            return np.zeros(len(self.domain), dtype=np.float64)
         return np.where(self.domain == _NONE, 0, self.counts[self.domain]) * self.weight
 
     def remove(self, pod: int) -> None:
@@ -111,7 +107,7 @@ class _Constraint:
 
 
 def _constraints(cluster: Cluster, pod_class: PodClass, slots: np.ndarray) -> list[_Constraint]:
-    counted = (each for each in counted_by(cluster, pod_class) if each.counts_own)
+    counted = (each for each in counted_by(cluster, pod_class) if each.counts_own and each.counts)
     return [
         *(_spread(cluster, each, slots) for each in counted),
         *(_apart(cluster, term, slots) for term in pod_class.preferred if is_apart(pod_class, term)),
@@ -125,12 +121,11 @@ def counted_by(cluster: Cluster, pod_class: PodClass) -> list[ConstraintCounts]:
 
 
 def _spread(cluster: Cluster, counted: ConstraintCounts, slots: np.ndarray) -> _Constraint:
-    names = list(counted.counts)
-    number = {name: i for i, name in enumerate(names)}
+    number = {name: i for i, name in enumerate(counted.counts)}
     column = cluster.nodes.column(counted.topology_key)
     domain = [number.get(column.values[i] or "", _NONE) for i in column.ids[slots].tolist()]
-    counts = np.array([counted.counts[name] for name in names], dtype=np.int64)
-    floor = bool(names) and counted.minimum < int(counts.min())
+    counts = np.array(list(counted.counts.values()), dtype=np.int64)
+    floor = counted.minimum < int(counts.min())
     return _Constraint(counted.hard, counts, np.array(domain, dtype=np.int64), counted.max_skew, floor)
 
 

@@ -106,19 +106,16 @@ class NodeVolumeLimits(TopologyRule):
         going = gone.claims()
         refused = self._refused(self.nodes.count)
         asked = (slot for slot in slots.tolist() if refused[slot] or slot in going)
-        return shared((slot, self._judge(slot, going.get(slot))) for slot in asked)
+        return shared((slot, self.verdict(slot, going.get(slot))) for slot in asked)
 
     # --- one node -------------------------------------------------------------------------
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        return self._judge(slot)
-
     def violations(self, slot: int) -> Iterable[RuleViolation]:
         # What a running pod mounts is attached: it must not count against itself.
-        verdict = self._judge(slot, attachments=False)
+        verdict = self.verdict(slot, attachments=False)
         return [RuleViolation(self.name, cause) for cause in verdict.because] if verdict else ()
 
-    def _judge(
+    def verdict(
         self, slot: int, gone: Mapping[ClaimKey, int] | None = None, *, attachments: bool = True
     ) -> RuleVerdict | None:
         if self._refusal is not None:

@@ -200,12 +200,11 @@ class PodTopologySpread(TopologyRule):
 
     def normalized_at(self, raw: Int64Array, slots: IndexArray) -> Int64Array:
         ignored = self._ignored(self.nodes.count)
-        if ignored is None:
-            return _invert(raw)
-        out = ignored[slots] > 0
+        ranked = np.ones(len(raw), dtype=np.bool_) if ignored is None else ignored[slots] == 0
         result = np.zeros(len(raw), dtype=np.int64)
-        if not out.all():
-            result[~out] = _invert(raw[~out])
+        if ranked.any():
+            counted = raw[ranked]
+            result[ranked] = _inverted(counted, int(counted.min()), int(counted.max(initial=0)))
         return result
 
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
@@ -308,12 +307,8 @@ class PodTopologySpread(TopologyRule):
             slots = slots[~exceeded]
 
 
-def _invert(raw: Int64Array) -> Int64Array:
-    """Fewest pods -> most points, relative to the highest raw score."""
-    return _inverted(raw, int(raw.min()), int(raw.max(initial=0)))
-
-
 def _inverted(raw: IntArray, low: int, high: int) -> Int64Array:
+    """Fewest pods -> most points, relative to the highest raw score."""
     if high <= 0:
         return np.full(len(raw), MAX_SCORE, dtype=np.int64)
     return MAX_SCORE * (high + low - raw.astype(np.int64)) // high
