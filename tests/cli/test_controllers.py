@@ -89,7 +89,7 @@ def test_every_flag_arrives(started: Started) -> None:
     assert (eviction.grace, eviction.rate) == (90.0, EvictionRate(qps=3, burst=4))
     assert (eviction.domain_key, eviction.domain_rate) == ("rack", EvictionRate(qps=2, burst=1))
     assert (eviction.max_share, eviction.halt_above) == (0.2, 0)
-    assert eviction.halt_policy is HaltPolicy.STOP
+    assert eviction.policy is HaltPolicy.STOP
     assert (eviction.pace_by_owner, eviction.pace_timeout) == (False, 0.0)
     assert component == ComponentSettings(kubeconfig="f", context="c", qps=7, burst=8)
 

@@ -42,7 +42,7 @@ def dry(**settings: Any) -> EvictionScript:
 def compare(world: EvictionScript) -> Audit:
     """Let the controllers speak, and the audit say the same: who goes, why, where from, and what holds it."""
     world.settle()
-    found = audit(seen(world), ceiling=world.settings.ceiling)
+    found = audit(seen(world), ceiling=world.settings)
     told = {
         decision.subject: (
             decision.details["rule"],
@@ -71,7 +71,7 @@ def some_world(chance: random.Random) -> EvictionScript:
     world = dry(
         halt_above=chance.choice((2, 5)),
         max_share=chance.choice((0.3, 0.55, 1.0)),
-        halt_policy=chance.choice(tuple(HaltPolicy)),
+        policy=chance.choice(tuple(HaltPolicy)),
     )
     owner = world.replica_set("web", 9)
     for i in range(6):

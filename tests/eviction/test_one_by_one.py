@@ -301,7 +301,7 @@ def test_a_job_that_is_done_ends_the_wait() -> None:
 def test_a_person_can_demand_that_nobody_moves() -> None:
     """With the policy `stop` a halt stops everybody, place or no place."""
     world = Tenants(
-        EvictionSettings(rate=FAST, domain_rate=FAST, pace_by_owner=False, halt_policy=HaltPolicy.STOP)
+        EvictionSettings(rate=FAST, domain_rate=FAST, pace_by_owner=False, policy=HaltPolicy.STOP)
     )
     world.labelled("new", "b", user="b")
     world.wipe()

@@ -23,7 +23,7 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.pods import is_finished, is_ready, is_terminating
-from berth.kube.selectors import parse_label_selector
+from berth.kube.selectors import is_guarded
 from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, TRUE
 from berth.machines.contract import Action, Event
@@ -52,7 +52,7 @@ class DisruptionController(Controller):
 
     def _concern(self, metadata: ObjectMeta) -> None:
         for budget in self.cache.all(BUDGETS, PodDisruptionBudget):
-            if budget.metadata.namespace == metadata.namespace and _selects(budget, metadata):
+            if is_guarded(metadata, budget):
                 self.queue.add(key_of(budget.metadata))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
@@ -62,7 +62,7 @@ class DisruptionController(Controller):
         pods = [
             pod
             for pod in self.cache.pods_in(key[0])
-            if not is_finished(pod) and _selects(budget, pod.metadata)
+            if not is_finished(pod) and is_guarded(pod.metadata, budget)
         ]
         owners = {owner.kind for pod in pods if (owner := controller_of(pod.metadata)) is not None}
         unscaled = sorted(WITHOUT_SCALE[kind] for kind in owners if kind in WITHOUT_SCALE)
@@ -163,7 +163,3 @@ class DisruptionController(Controller):
             "conditions": conditions.list(),
         }
         yield status_patch(BUDGETS, budget, status)
-
-
-def _selects(budget: PodDisruptionBudget, metadata: ObjectMeta) -> bool:
-    return parse_label_selector(budget.spec.selector).matches(metadata.labels or {})

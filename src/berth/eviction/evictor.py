@@ -35,7 +35,7 @@ from berth.eviction.state import (
 )
 from berth.kube.api_resources import EVICTION_REQUESTS, PODS
 from berth.kube.objects import LivePod, Node, PartialObjectMetadata, PodDisruptionBudget
-from berth.kube.selectors import parse_label_selector
+from berth.kube.selectors import is_guarded
 from berth.machines.contract import Action, Create, Evict, Outcome
 
 # A rule that is broken so soon after a pod came was broken when it came.
@@ -323,7 +323,10 @@ class Evictor:
 
     def budget_changed(self, *states: PodDisruptionBudget | None) -> bool:
         """A budget changed: those that it may have protected are tried again. Whether some were."""
-        return self._try_again(lambda attempt: attempt.refused and _is_protected(attempt.pod, states))
+        known = [budget for budget in states if budget is not None]
+        return self._try_again(
+            lambda attempt: attempt.refused and any(is_guarded(attempt.pod.metadata, each) for each in known)
+        )
 
     def _try_again(self, which: Callable[[EvictionAttempt], bool]) -> bool:
         found = [attempt for attempt in self._waiting() if which(attempt)]
@@ -345,13 +348,3 @@ class Evictor:
 
 def _is_request(action: Action) -> bool:
     return isinstance(action, Create) and action.resource == EVICTION_REQUESTS
-
-
-def _is_protected(pod: LivePod, budgets: Sequence[PodDisruptionBudget | None]) -> bool:
-    metadata = pod.metadata
-    return any(
-        budget is not None
-        and budget.metadata.namespace == metadata.namespace
-        and parse_label_selector(budget.spec.selector).matches(metadata.labels or {})
-        for budget in budgets
-    )

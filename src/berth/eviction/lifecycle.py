@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from berth.eviction.reports import EvictionReports
 from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
@@ -126,15 +127,7 @@ class EvictionLifecycle:
     def check_node(self, record: PodRecord) -> None:
         """Read the pod's node once more, from the server."""
         self._to(record, CHECKING, {MARKED})
-        self._requests.append(
-            Get(
-                resource=NODES,
-                key=pod_key(record.name),
-                at=("", record.node),
-                purpose=EvictionPurpose.STEP,
-                attempt=record.number,
-            )
-        )
+        self._ask(Get, record, resource=NODES, at=("", record.node))
 
     def node_confirmed(self, record: PodRecord) -> None:
         """The node is as the watch has shown it."""
@@ -144,32 +137,14 @@ class EvictionLifecycle:
         """Ask for the eviction of the pod: in the version that was marked, or by a request."""
         attempt = _attempt_of(record)
         self._to(record, EVICTING, {CHECKED})
-        key = pod_key(record.name)
+        why = attempt.planned.reasons
         # Requests for members of a PodGroup are not supported.
         if self._asks and attempt.pod.spec.scheduling_group is None:
-            self._requests.append(
-                Create(
-                    resource=EVICTION_REQUESTS,
-                    key=key,
-                    at=(key[0], ""),
-                    body=request_of(attempt.pod),
-                    purpose=EvictionPurpose.STEP,
-                    attempt=record.number,
-                    why=attempt.planned.reasons,
-                )
-            )
-            return
-        self._requests.append(
-            Evict(
-                resource=PODS,
-                key=key,
-                uid=record.uid,
-                resource_version=attempt.marked_version or None,
-                purpose=EvictionPurpose.STEP,
-                attempt=record.number,
-                why=attempt.planned.reasons,
-            )
-        )
+            at, body = (pod_key(record.name)[0], ""), request_of(attempt.pod)
+            self._ask(Create, record, resource=EVICTION_REQUESTS, at=at, body=body, why=why)
+        else:
+            version = attempt.marked_version or None
+            self._ask(Evict, record, resource=PODS, uid=record.uid, resource_version=version, why=why)
 
     def asked(self, record: PodRecord, until: float) -> None:
         """The server took the request; whoever responds to it has until then."""
@@ -282,19 +257,19 @@ class EvictionLifecycle:
             "lastProbeTime": stamp(now),
             "lastTransitionTime": changed,
         }
-        key = pod_key(record.name)
-        self._requests.append(
-            Patch(
-                resource=PODS,
-                key=key,
-                purpose=purpose,
-                attempt=record.number,
-                body={"metadata": guard, "status": {"conditions": [entry]}},
-                subresource="status",
-                form=STRATEGIC_PATCH,
-                why=message,
-            )
-        )
+        body = {"metadata": guard, "status": {"conditions": [entry]}}
+        status_patch = {"subresource": "status", "form": STRATEGIC_PATCH, "body": body}
+        self._ask(Patch, record, purpose, resource=PODS, why=message, **status_patch)
+
+    def _ask(
+        self,
+        request: type[Action],
+        record: PodRecord,
+        purpose: EvictionPurpose = EvictionPurpose.STEP,
+        **fields: Any,  # noqa: ANN401 - of the request
+    ) -> None:
+        key, number = pod_key(record.name), record.number
+        self._requests.append(request(key=key, purpose=purpose, attempt=number, **fields))
 
     def _turn_back(self, record: PodRecord) -> None:
         attempt = _attempt_of(record)

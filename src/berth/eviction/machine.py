@@ -6,6 +6,11 @@ say which rules there are; see `berth.kube.gates`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
@@ -15,8 +20,8 @@ from berth.eviction.reports import (
     CONTROLLERS,
     EvictionMetrics,
     EvictionReports,
-    EvictionStateCollector,
     Tell,
+    gauge,
 )
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
@@ -33,7 +38,7 @@ from berth.machines.recorder import EVENT, silent
 _MOST_DRY_REPLACEMENTS = 100
 
 
-class AffinityEviction:
+class AffinityEviction(Collector):
     """The eviction controller: events go to the detector, broken rules to the plan, the plan to the evictor.
 
     Attributes:
@@ -71,13 +76,7 @@ class AffinityEviction:
         self._look = False  # something happened that may let a pod go on
         self._draining = False
         self._told: set[int] = set()  # in a dry run, the records of the pods that would go
-        gates = settings.options.gates
-        running = {
-            CONTROLLERS[NODE_KIND]: gates.node_affinity_eviction,
-            CONTROLLERS[POD_KIND]: gates.pod_affinity_eviction,
-        }
-        collector = EvictionStateCollector(self.state, self.halts, self._evictor.obstacles, running)
-        self.metrics.registry.register(collector)
+        self.metrics.registry.register(self)
 
     def follow(self, moves: MoveSource) -> None:
         """From now on pods also go that somebody wants to move, as safely as those that have to."""
@@ -200,6 +199,37 @@ class AffinityEviction:
             return
         self._evictor.done(action, outcome)
         self._look = True
+
+    # --- what can be asked --------------------------------------------------------------------------
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Metrics of what is known anyway."""
+        gates = self._settings.options.gates
+        running = {
+            CONTROLLERS[NODE_KIND]: gates.node_affinity_eviction,
+            CONTROLLERS[POD_KIND]: gates.pod_affinity_eviction,
+        }
+        text = "Whether a controller runs, under kube-controller-manager's name for this."
+        yield gauge("running_managed_controllers", text, "name", running)
+        broken = "Execution-time rules that are broken now, by kind."
+        yield gauge("affinity_violations", broken, "kind", self.state.violations.counts)
+        halted = "Domains where too many pods would go at once, and their share; * is the cluster."
+        halts = self.halts.halts
+        shares = {domain: halt.share for domain, halt in halts.items()}
+        yield gauge("affinity_evictions_halted", halted, "domain", shares)
+        moving = "Pods of a halted domain that have a place and go one by one."
+        numbers = {domain: halt.moving for domain, halt in halts.items()}
+        yield gauge("affinity_evictions_one_by_one", moving, "domain", numbers)
+        staying = (
+            "Pods of a halted domain that stay: no node would take their replacement, or nobody makes one."
+        )
+        numbers = {domain: halt.staying for domain, halt in halts.items()}
+        yield gauge("affinity_evictions_without_place", staying, "domain", numbers)
+        waiting = "Pods that have to go and wait, by what for."
+        yield gauge("affinity_evictions_waiting", waiting, "reason", self._evictor.obstacles())
+        invalid = "Running pods whose annotation is not valid, so that its rules are not enforced."
+        number = sum(bool(record.invalid) for record in self.state.records.values())
+        yield GaugeMetricFamily("affinity_invalid_annotations", invalid, value=number)
 
     def validate(self) -> None:
         """Check what holds between any two calls; for tests."""

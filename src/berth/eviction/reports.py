@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, name_of
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
-from berth.eviction.safety import EvictionHalts
 from berth.eviction.state import (
     NODE_KIND,
     POD_KIND,
     SPREAD_KIND,
     EvictionAttempt,
-    EvictionState,
     PlannedEviction,
 )
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
@@ -88,53 +85,7 @@ class EvictionMetrics:
         return Counter(name, text, registry=self.registry)
 
 
-class EvictionStateCollector(Collector):
-    """What the controller knows anyway, read when it is asked for.
-
-    Args:
-        state: What is known of every pod.
-        halts: Where nobody goes for now.
-        waiting: How many wait, by what for.
-        controllers: Which controllers run.
-    """
-
-    def __init__(
-        self,
-        state: EvictionState,
-        halts: EvictionHalts,
-        waiting: Callable[[], Mapping[str, int]],
-        controllers: Mapping[str, bool],
-    ) -> None:
-        self._state = state
-        self._halts = halts
-        self._waiting = waiting
-        self._controllers = controllers
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        running = "Whether a controller runs, under kube-controller-manager's name for this."
-        yield _gauge("running_managed_controllers", running, "name", self._controllers)
-        broken = "Execution-time rules that are broken now, by kind."
-        yield _gauge("affinity_violations", broken, "kind", self._state.violations.counts)
-        halted = "Domains where too many pods would go at once, and their share; * is the cluster."
-        halts = self._halts.halts
-        shares = {domain: halt.share for domain, halt in halts.items()}
-        yield _gauge("affinity_evictions_halted", halted, "domain", shares)
-        moving = "Pods of a halted domain that have a place and go one by one."
-        numbers = {domain: halt.moving for domain, halt in halts.items()}
-        yield _gauge("affinity_evictions_one_by_one", moving, "domain", numbers)
-        staying = (
-            "Pods of a halted domain that stay: no node would take their replacement, or nobody makes one."
-        )
-        numbers = {domain: halt.staying for domain, halt in halts.items()}
-        yield _gauge("affinity_evictions_without_place", staying, "domain", numbers)
-        waiting = "Pods that have to go and wait, by what for."
-        yield _gauge("affinity_evictions_waiting", waiting, "reason", self._waiting())
-        invalid = "Running pods whose annotation is not valid, so that its rules are not enforced."
-        number = sum(bool(record.invalid) for record in self._state.records.values())
-        yield GaugeMetricFamily("affinity_invalid_annotations", invalid, value=number)
-
-
-def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+def gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=(label,))
     for value, number in sorted(values.items()):
         family.add_metric((value,), number)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.engine.execution.eviction_ceiling import (
+    Ceiling,
     Halt,
     counted_halts,
     measured,
@@ -47,7 +48,7 @@ class EvictionHalts:
     """
 
     def __init__(self, settings: EvictionSettings) -> None:
-        self.ceiling = settings.ceiling
+        self.ceiling: Ceiling = settings
         self._evicted: deque[tuple[float, str]] = deque()
         self._running: dict[str, int] = {}  # halted domain -> the pods there when it was halted
         self.halts: dict[str, Halt] = {}

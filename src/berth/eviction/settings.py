@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from berth.engine.execution.eviction_ceiling import Ceiling, HaltPolicy
+from berth.engine.execution.eviction_ceiling import Ceiling
 from berth.engine.state.options import Options
-
-_CEILING = Ceiling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +22,14 @@ class EvictionRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionSettings:
-    """How pods are evicted for affinity; times in seconds.
+class EvictionSettings(Ceiling):
+    """How pods are evicted for affinity, and where too many would go at once; times in seconds.
 
     Attributes:
         options: How the rules are read; also says which feature gates are on.
         grace: How long pod affinity may be broken before a pod goes for it.
         rate: Evictions in the whole cluster.
         domain_rate: Evictions in one topology domain.
-        domain_key: The node label that says which domain a node is in.
-        max_share: A domain is halted while more than this share of its pods would go.
-        halt_above: So few pods are never too many, whatever their share.
-        halt_policy: Whether those with a place still go from a halted domain, one by one.
         pace_by_owner: The replacement of a pod is Ready before the next pod of its owner goes.
         pace_timeout: After so long without it the next one goes all the same; 0 to wait for ever.
         dry_run: Only tell what would be done.
@@ -47,10 +41,6 @@ class EvictionSettings:
     grace: float = 30.0
     rate: EvictionRate = EvictionRate(qps=1.0, burst=10)
     domain_rate: EvictionRate = EvictionRate(qps=0.5, burst=5)
-    domain_key: str = _CEILING.domain_key
-    max_share: float = _CEILING.max_share
-    halt_above: int = _CEILING.halt_above
-    halt_policy: HaltPolicy = _CEILING.policy
     pace_by_owner: bool = True
     pace_timeout: float = 600.0
     dry_run: bool = False
@@ -62,12 +52,3 @@ class EvictionSettings:
             raise ValueError("the share of pods that may go must be greater than 0 and at most 1")
         if self.grace < 0 or self.pace_timeout < 0 or self.halt_above < 0:
             raise ValueError("times and numbers must not be negative")
-
-    @property
-    def ceiling(self) -> Ceiling:
-        return Ceiling(
-            domain_key=self.domain_key,
-            max_share=self.max_share,
-            halt_above=self.halt_above,
-            policy=self.halt_policy,
-        )

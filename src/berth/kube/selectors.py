@@ -18,6 +18,8 @@ from berth.kube.objects import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
+    PodDisruptionBudget,
     PreferredSchedulingTerm,
 )
 
@@ -281,3 +283,10 @@ def aggregate(errors: Iterable[str]) -> str:
     """Several errors in one sentence, as Kubernetes joins them: no repeats, bracketed if more than one."""
     unique = list(dict.fromkeys(errors))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+
+
+def is_guarded(metadata: ObjectMeta, budget: PodDisruptionBudget) -> bool:
+    """Whether a budget is about a pod."""
+    if budget.metadata.namespace != metadata.namespace:
+        return False
+    return parse_label_selector(budget.spec.selector).matches(metadata.labels or {})

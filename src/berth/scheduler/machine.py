@@ -77,13 +77,10 @@ class Scheduler:
         metrics = metrics or SchedulerMetrics(timer)
         state = self.state = SchedulerState(settings, metrics, timer, tell)
         state.now = clock()
-        members = None
-        if state.version.entities_counted:
+        groups = state.groups if state.version.entities_counted else None
+        if groups is not None:
             metrics.count_entities()
-            members = state.groups.waiting
-        metrics.registry.register(
-            QueueCollector(state.queue.counts, state.cache_sizes, state.unschedulable_by_rule, members)
-        )
+        metrics.registry.register(QueueCollector(state.queue, state.mirror.cluster, groups))
         self._clock = clock
         self._draining = False
         self._pod_events = PodEvents(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from weakref import WeakSet
 
@@ -12,7 +12,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
-from berth.scheduler.queue import QueuedPod, SchedulingPhase
+from berth.engine.state.cluster import Cluster
+from berth.scheduler.groups import Groups
+from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 # One attempt in so many is timed rule by rule.
@@ -179,54 +181,41 @@ class QueueCollector(Collector):
     """Counts that the scheduler keeps anyway, read when they are asked for.
 
     Args:
-        queues: How many pods there are in each phase.
-        cache: What is known of the cluster.
-        unschedulable: Pods that found no node, by rule and profile.
-        members: For every group with pods that wait: whether its object is known, and their phases; None
-            where groups are not told apart.
+        queue: The pods without a node.
+        cluster: What else is known.
+        groups: None where groups are not told apart.
     """
 
-    def __init__(
-        self,
-        queues: Mapping[SchedulingPhase, int],
-        cache: Callable[[], Mapping[str, int]],
-        unschedulable: Callable[[], Mapping[tuple[str, str], int]],
-        members: Callable[[], Iterable[tuple[bool, Tally[SchedulingPhase]]]] | None = None,
-    ) -> None:
-        self._queues = queues
-        self._cache = cache
-        self._unschedulable = unschedulable
-        self._members = members
+    def __init__(self, queue: SchedulingQueue, cluster: Cluster, groups: Groups | None) -> None:
+        self._queue = queue
+        self._cluster = cluster
+        self._groups = groups
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield from self._queued()
-        cache = GaugeMetricFamily(
-            "scheduler_cache_size", "Nodes, pods and assumed pods the scheduler knows.", labels=("type",)
-        )
-        for kind, count in self._cache().items():
-            cache.add_metric((kind,), count)
-        yield cache
-        unschedulable = GaugeMetricFamily(
-            "scheduler_unschedulable_pods",
-            "Pods that found no node, by each rule that refused one.",
-            labels=("plugin", "profile"),
-        )
-        for (rule, profile), count in self._unschedulable().items():
-            unschedulable.add_metric((rule, profile), count)
-        yield unschedulable
+        cache = {
+            ("nodes",): self._cluster.nodes.live,
+            ("pods",): len(self._cluster.pods.index),
+            ("assumed_pods",): len(self._queue.assumed),
+        }
+        text = "Nodes, pods and assumed pods the scheduler knows."
+        yield _gauge("scheduler_cache_size", text, ("type",), cache)
+        refused: Tally[tuple[str, ...]] = Tally()
+        for record in self._queue.pods.values():
+            if record.phase in (SchedulingPhase.UNSCHEDULABLE, SchedulingPhase.BACKOFF):
+                refused.update((rule, record.profile) for rule in record.rejected_by)
+        text = "Pods that found no node, by each rule that refused one."
+        yield _gauge("scheduler_unschedulable_pods", text, ("plugin", "profile"), refused)
 
     def _queued(self) -> Iterator[GaugeMetricFamily]:
-        pending = GaugeMetricFamily(
-            "scheduler_pending_pods", "Pods without a node, by the queue they are in.", labels=("queue",)
-        )
-        alone = {phase: self._queues.get(phase, 0) for phase in _QUEUES}
-        if self._members is None:
-            for phase, count in alone.items():
-                pending.add_metric((phase.value,), count)
-            yield pending
+        text, labels = "Pods without a node, by the queue they are in.", ("queue",)
+        alone = {phase: self._queue.counts.get(phase, 0) for phase in _QUEUES}
+        pods = {(phase.value,): count for phase, count in alone.items()}
+        if self._groups is None:
+            yield _gauge("scheduler_pending_pods", text, labels, pods)
             return
-        pods, groups, incomplete = dict(alone), dict.fromkeys(_QUEUES, 0), 0
-        for known, phases in self._members():
+        groups, incomplete = dict.fromkeys(_QUEUES, 0), 0
+        for known, phases in self._groups.waiting():
             waiting = [phase for phase in _QUEUES if phases[phase]]
             for phase in waiting:
                 alone[phase] -= phases[phase]
@@ -234,17 +223,22 @@ class QueueCollector(Collector):
                 groups[waiting[0]] += 1  # where its pods are that have come farthest
             elif not known:
                 incomplete += phases[SchedulingPhase.GATED]
-        pods[SchedulingPhase.GATED] -= incomplete
-        for phase, count in pods.items():
-            pending.add_metric((phase.value,), count)
-        pending.add_metric(("incomplete",), incomplete)
-        yield pending
-        queued = GaugeMetricFamily(
-            "scheduler_queued_entities",
-            "Pods of no group, and groups, by the queue they are in.",
-            labels=("queue", "type"),
-        )
-        for phase in _QUEUES:
-            queued.add_metric((phase.value, _Entity.POD), alone[phase])
-            queued.add_metric((phase.value, _Entity.POD_GROUP), groups[phase])
-        yield queued
+        pods[SchedulingPhase.GATED.value,] -= incomplete
+        pods["incomplete",] = incomplete
+        yield _gauge("scheduler_pending_pods", text, labels, pods)
+        entities = {
+            (phase.value, entity): counts[phase]
+            for phase in _QUEUES
+            for entity, counts in ((_Entity.POD, alone), (_Entity.POD_GROUP, groups))
+        }
+        text, labels = "Pods of no group, and groups, by the queue they are in.", ("queue", "type")
+        yield _gauge("scheduler_queued_entities", text, labels, entities)
+
+
+def _gauge(
+    name: str, text: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family

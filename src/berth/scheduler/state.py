@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -140,22 +139,6 @@ class SchedulerState:
         self.queue.give_back(record, at, wait)
         self.groups.wait(record)
         self.statements.want(record, SCHEDULER_ERROR, message)
-
-    # --- what can be asked --------------------------------------------------------------------------
-
-    def cache_sizes(self) -> dict[str, int]:
-        return {
-            "nodes": self.mirror.cluster.nodes.live,
-            "pods": len(self.mirror.cluster.pods.index),
-            "assumed_pods": len(self.queue.assumed),
-        }
-
-    def unschedulable_by_rule(self) -> Mapping[tuple[str, str], int]:
-        found: Counter[tuple[str, str]] = Counter()
-        for record in self.queue.pods.values():
-            if record.phase in (SchedulingPhase.UNSCHEDULABLE, SchedulingPhase.BACKOFF):
-                found.update((rule, record.profile) for rule in record.rejected_by)
-        return found
 
     def validate(self) -> Iterator[str]:
         """What is wrong, between two steps: what the parts know of a pod has to agree."""

@@ -46,40 +46,6 @@ class SpreadingMetrics:
         )
 
 
-class SpreadingStateCollector(Collector):
-    """What the machine knows anyway, read when it is asked for."""
-
-    def __init__(self, skews: Mapping[Key, Sequence[ConstraintCounts]], rebalancer: Rebalancer) -> None:
-        self._skews = skews
-        self._rebalancer = rebalancer
-
-    def collect(self) -> Iterator[Metric]:
-        text = "How far the fullest domain lies above the emptiest, by ReplicaSet and spread constraint."
-        labels = ("namespace", "replicaset", "topology_key", "when_unsatisfiable", "max_skew")
-        skew = GaugeMetricFamily("berth_spread_skew", text, labels=labels)
-        for (namespace, name), counted in list(self._skews.items()):
-            for key, action, most, value in dict.fromkeys(
-                (each.topology_key, each.when_unsatisfiable, str(each.max_skew), each.skew)
-                for each in counted
-            ):
-                skew.add_metric((namespace, name, key, action, most), value)
-        yield skew
-        standings = list(self._rebalancer.standings.values())
-        planned = "Pods that would be better off elsewhere, of workloads that may be moved."
-        yield GaugeMetricFamily(
-            "berth_rebalance_planned_moves", planned, value=sum(each.planned for each in standings)
-        )
-        done = CounterMetricFamily("berth_rebalance_moves", "Moves whose replacement landed better.")
-        done.add_metric((), self._rebalancer.done)
-        yield done
-        refused = CounterMetricFamily(
-            "berth_rebalance_refusals", "Uneven groups that were not moved, by reason.", labels=("reason",)
-        )
-        for reason, number in sorted(self._rebalancer.refusals.items()):
-            refused.add_metric((reason,), number)
-        yield refused
-
-
 COMPONENT = "keep-spread"
 _GROUPS_AT_ONCE = 50  # so that others come to their turn
 _PLANS_AT_ONCE = 5  # of those that are to be moved, which takes longer
@@ -94,7 +60,7 @@ class SpreadingPurpose(Purpose):
     COST = "cost"
 
 
-class KeepSpread:
+class KeepSpread(Collector):
     """The machine.
 
     Args:
@@ -137,7 +103,7 @@ class KeepSpread:
         self._skews: dict[Key, list[ConstraintCounts]] = {}
         self._changed_nodes: dict[str, None] = {}
         self._freed = False  # a pod went: there may be room now
-        self.metrics.registry.register(SpreadingStateCollector(self._skews, self.rebalancer))
+        self.metrics.registry.register(self)
         self._recorder = Recorder(COMPONENT)
         self._due: dict[Key, float] = {}  # groups that are to be ranked, and from when
         self._changed: dict[Key, None] = {}  # since the last call, at whatever time that is
@@ -367,6 +333,33 @@ class KeepSpread:
 
     def drain(self) -> None:
         self._draining = True
+
+    def collect(self) -> Iterator[Metric]:
+        """Metrics of what is known anyway."""
+        text = "How far the fullest domain lies above the emptiest, by ReplicaSet and spread constraint."
+        labels = ("namespace", "replicaset", "topology_key", "when_unsatisfiable", "max_skew")
+        skew = GaugeMetricFamily("berth_spread_skew", text, labels=labels)
+        for (namespace, name), counted in list(self._skews.items()):
+            for key, action, most, value in dict.fromkeys(
+                (each.topology_key, each.when_unsatisfiable, str(each.max_skew), each.skew)
+                for each in counted
+            ):
+                skew.add_metric((namespace, name, key, action, most), value)
+        yield skew
+        standings = list(self.rebalancer.standings.values())
+        planned = "Pods that would be better off elsewhere, of workloads that may be moved."
+        yield GaugeMetricFamily(
+            "berth_rebalance_planned_moves", planned, value=sum(each.planned for each in standings)
+        )
+        done = CounterMetricFamily("berth_rebalance_moves", "Moves whose replacement landed better.")
+        done.add_metric((), self.rebalancer.done)
+        yield done
+        refused = CounterMetricFamily(
+            "berth_rebalance_refusals", "Uneven groups that were not moved, by reason.", labels=("reason",)
+        )
+        for reason, number in sorted(self.rebalancer.refusals.items()):
+            refused.add_metric((reason,), number)
+        yield refused
 
 
 def _matters(event: Event) -> bool:

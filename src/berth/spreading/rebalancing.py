@@ -35,7 +35,7 @@ from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PodDisruptionBudget
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_active, is_ready, is_terminating
-from berth.kube.selectors import parse_label_selector
+from berth.kube.selectors import is_guarded
 from berth.machines.cache import Cache
 from berth.machines.contract import WantedMove
 from berth.machines.mirror import Mirror, pod_key
@@ -399,17 +399,12 @@ class Rebalancer:
         if trusted > self._now:
             return NEW_NODE, trusted
         bound = self._mirror.pod(move.pod)
-        if bound is not None and self._is_protected(bound.metadata.namespace, bound.metadata.labels or {}):
+        if bound is not None and any(
+            not (budget.status and budget.status.disruptions_allowed) and is_guarded(bound.metadata, budget)
+            for budget in self._cache.all(BUDGETS, PodDisruptionBudget)
+        ):
             return BUDGET, None
         return "", None
-
-    def _is_protected(self, namespace: str | None, labels: dict[str, str]) -> bool:
-        return any(
-            budget.metadata.namespace == namespace
-            and not (budget.status.disruptions_allowed if budget.status else 0)
-            and parse_label_selector(budget.spec.selector).matches(labels)
-            for budget in self._cache.all(BUDGETS, PodDisruptionBudget)
-        )
 
     # --- where replacements landed ------------------------------------------------------------------
 

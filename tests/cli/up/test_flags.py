@@ -57,7 +57,7 @@ def test_every_eviction_flag_arrives(asked: list[up.UpSettings], tmp_path: Path)
     assert (eviction.grace, eviction.rate) == (90.0, EvictionRate(qps=3, burst=4))
     assert (eviction.domain_key, eviction.domain_rate) == ("rack", EvictionRate(qps=2, burst=1))
     assert (eviction.max_share, eviction.halt_above) == (0.2, 0)
-    assert (eviction.halt_policy, eviction.dry_run) == (HaltPolicy.STOP, True)
+    assert (eviction.policy, eviction.dry_run) == (HaltPolicy.STOP, True)
     assert (eviction.pace_by_owner, eviction.pace_timeout) == (False, 0.0)
 
 

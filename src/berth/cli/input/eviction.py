@@ -72,7 +72,7 @@ eviction_options = in_this_order(
     click.option(
         "--halt-policy",
         type=click.Choice([policy.value for policy in HaltPolicy]),
-        default=_DEFAULT.halt_policy.value,
+        default=_DEFAULT.policy.value,
         show_default=True,
         help="Who goes from a halted domain: those with a place, one by one, or nobody.",
     ),
@@ -101,7 +101,7 @@ def eviction_of(flags: Mapping[str, Any], options: Options, *, dry_run: bool = F
         domain_key=flags["eviction_domain"],
         max_share=flags["max_evicted_share"],
         halt_above=flags["halt_above"],
-        halt_policy=HaltPolicy(flags["halt_policy"]),
+        policy=HaltPolicy(flags["halt_policy"]),
         pace_by_owner=flags["pace_by_owner"],
         pace_timeout=flags["pace_timeout"],
         dry_run=dry_run,
