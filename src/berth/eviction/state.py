@@ -19,7 +19,7 @@ from berth.eviction.settings import EvictionSettings
 from berth.kube.objects import Key, LivePod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import MIRROR_POD
-from berth.machines.contract import Action, MoveSource, NoMoves, Purpose, WantedMove
+from berth.machines.contract import Action, MoveSource, Purpose, WantedMove
 from berth.machines.mirror import Mirror
 
 # --- one pod: only data; `lifecycle` has the transitions from phase to phase -----------------------
@@ -344,7 +344,7 @@ class EvictionState:
         self.active: dict[str, PodRecord] = {}
         self.ended: dict[int, PodRecord] = {}
         self.violations = OpenViolations(settings.grace)
-        self.moves: MoveSource = NoMoves()
+        self.moves = MoveSource()
         self.static_pods: set[str] = set()
         self._numbers = count(1)
 

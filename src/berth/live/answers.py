@@ -70,7 +70,9 @@ def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
         try:
             items.append(msgspec.json.decode(item, type=view))
         except msgspec.ValidationError as error:
-            _log.warning("%s: %s is left out: %s", path, name_of(item), error)
+            named = msgspec.json.decode(item, type=Nameplate).metadata
+            name = f"{named.namespace}/{named.name}".lstrip("/")
+            _log.warning("%s: %s is left out: %s", path, name, error)
     return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
@@ -84,11 +86,6 @@ class Nameplate(msgspec.Struct):
     """As much of an object as every object has."""
 
     metadata: _Named
-
-
-def name_of(item: msgspec.Raw) -> str:
-    metadata = msgspec.json.decode(item, type=Nameplate).metadata
-    return f"{metadata.namespace}/{metadata.name}".lstrip("/")
 
 
 _FRAMES = msgspec.json.Decoder(Frame)

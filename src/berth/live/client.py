@@ -46,13 +46,7 @@ class Selection:
     """Which objects of a resource to list or watch, and whether nothing but their metadata."""
 
     namespace: str = ""
-    labels: str = ""
-    fields: str = ""
     metadata_only: bool = False
-
-    def parameters(self) -> dict[str, str]:
-        given = {"labelSelector": self.labels, "fieldSelector": self.fields}
-        return {name: value for name, value in given.items() if value}
 
     def accept(self, form: str) -> str:
         """The Accept header; `form` is what metadata alone comes as. A server without it sends all."""
@@ -66,16 +60,16 @@ class Client:
     """A connection to one API server.
 
     `headers` is called before every request, so that a token that ran out can be renewed; `rejected` is
-    called when one was not accepted.  Requests wait
-    for their turn at the `limiter`, if there is one: events behind everything else, a watch once.
-    What would change something is sent only if the `fence`, if there is one, lets it through.
-    Objects and patches are sent `direct`, if that is given, everything else through the session.
+    called when one was not accepted.  Objects and patches are sent `direct`, if that is given, everything
+    else through the session.
 
     Attributes:
+        limiter: Where requests wait for their turn: events behind everything else, a watch once.
+        fence: Only what it lets through is sent of what would change something.
         served: Where a resource is that is not in the version it should be in.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are optional
+    def __init__(
         self,
         session: aiohttp.ClientSession,
         url: str,
@@ -83,7 +77,6 @@ class Client:
         *,
         timeout: float = 30.0,
         request_options: dict[str, Any] | None = None,
-        limiter: Limiter | None = None,
         rejected: Callable[[], None] | None = None,
         direct: Direct | None = None,
     ) -> None:
@@ -94,7 +87,7 @@ class Client:
         self._options = request_options or {}
         self._rejected = rejected
         self._direct = direct
-        self.limiter = limiter
+        self.limiter: Limiter | None = None
         self.fence: Fence | None = None
         self.served: dict[Resource, Resource] = {}
 
@@ -171,12 +164,9 @@ class Client:
         namespace: str = "",
         subresource: str = "",
         form: str = MERGE_PATCH,
-        parameters: dict[str, str] | None = None,
     ) -> bytes:
         path, urgency = self._path(resource, namespace, name, subresource), _urgency(resource)
-        return await self.request(
-            "PATCH", path, body=body, content_type=form, parameters=parameters, urgency=urgency
-        )
+        return await self.request("PATCH", path, body=body, content_type=form, urgency=urgency)
 
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", options: RawObject | None = None
@@ -220,15 +210,9 @@ class Client:
         *,
         limit: int = PAGE,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[_T]:
-        parameters = selection.parameters()
-        if limit:
-            parameters["limit"] = str(limit)
-        if continue_token:
-            parameters["continue"] = continue_token
-        elif resource_version:
-            parameters["resourceVersion"] = resource_version
+        given = {"limit": str(limit or ""), "continue": continue_token}
+        parameters = {name: value for name, value in given.items() if value}
         patience = 1.0 if limit else 4.0  # everything at once takes longer than a page
         path = self._path(resource, selection.namespace)
         accept = selection.accept("PartialObjectMetadataList")
@@ -269,7 +253,6 @@ class Client:
             Silent: nothing came for `silence` seconds, not even a bookmark.
         """
         parameters = {
-            **selection.parameters(),
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,

@@ -26,7 +26,6 @@ import aiohttp
 
 from berth.live.client import Client, ssl_context
 from berth.live.direct import Direct
-from berth.live.turns import Limiter
 
 _log = logging.getLogger(__name__)
 HOME = Path("~/.kube/config")
@@ -44,8 +43,6 @@ async def connect(
     kubeconfig: str | Path | None = None,
     context: str | None = None,
     *,
-    patience: float = 30.0,
-    limiter: Limiter | None = None,
     compressed: bool = True,
 ) -> Client:
     """A client for a kubeconfig, by default the user's, or inside a pod without one the pod's own account.
@@ -91,9 +88,7 @@ async def connect(
         session,
         host,
         credentials.headers,
-        timeout=patience,
         request_options=options,
-        limiter=limiter,
         rejected=credentials.rejected,
         direct=direct,
     )

@@ -113,8 +113,8 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
-def from_status(status: Status, code: int = 0, retry_after: float | None = None) -> ApiError:
-    code = status.code or code
+def from_status(status: Status, retry_after: float | None = None) -> ApiError:
+    code = status.code or 0
     details = status.details or {}
     if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int) and seconds:
         retry_after = float(seconds)
@@ -130,9 +130,8 @@ def from_answer(code: int, body: bytes, headers: Mapping[str, str], now: float) 
         status = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
         status = Status(message=body[:200].decode(errors="replace"))
-    return from_status(
-        Status(status.status, status.message, status.reason, code, status.details), code, retry_after
-    )
+    status.code = code
+    return from_status(status, retry_after)
 
 
 def _seconds(header: str | None, now: float) -> float | None:

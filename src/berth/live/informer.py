@@ -44,14 +44,6 @@ Consumer = Callable[[Event], None]
 Trouble = Callable[[Resource, ApiError | None], None]
 
 
-class _BookmarkMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _BookmarkMeta
-
-
 class Informer(Generic[_V]):
     """One resource, known object by object.
 
@@ -236,7 +228,7 @@ class Informer(Generic[_V]):
 
     def _take(self, frame: Frame) -> None:
         if frame.type == "BOOKMARK":
-            self._advance(msgspec.json.decode(frame.object, type=_Bookmark).metadata.resource_version)
+            self._advance(msgspec.json.decode(frame.object, type=Nameplate).metadata.resource_version)
             return
         item = self._decoded(frame)
         if item is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Protocol
 
@@ -27,16 +26,15 @@ class Urgency(IntEnum):
 class Limiter:
     """`qps` requests a second on average, up to `burst` at once; no limit if `qps` is not above zero."""
 
-    def __init__(self, qps: float, burst: int, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, qps: float, burst: int) -> None:
         self._bucket = TokenBucket(qps, max(burst, 1)) if qps > 0 else None
-        self._clock = clock
         self._waiting: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Urgency)
         self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, urgency: Urgency = Urgency.URGENT) -> None:
         """Wait for one's turn."""
         bucket = self._bucket
-        if bucket is None or (not any(self._waiting) and bucket.take(self._now())):
+        if bucket is None or (not any(self._waiting) and bucket.take(asyncio.get_running_loop().time())):
             return
         future = asyncio.get_running_loop().create_future()
         self._waiting[urgency].append(future)
@@ -49,9 +47,6 @@ class Limiter:
                 self._hand_out()
             raise
 
-    def _now(self) -> float:
-        return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
-
     def _hand_out(self) -> None:
         bucket = self._bucket
         if bucket is None:
@@ -59,7 +54,7 @@ class Limiter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = self._now()
+        now = asyncio.get_running_loop().time()
         for line in self._waiting:
             while line and (line[0].done() or bucket.take(now)):
                 future = line.popleft()

@@ -235,36 +235,24 @@ class WantedMove:
     since: float
 
 
-class MoveSource(Protocol):
-    """Who wants pods to move; asked again and again, until the request is sent.
+class MoveSource:
+    """Who wants pods to move; asked again and again, until the request is sent. This one wants nothing.
 
     Attributes:
         revision: Grows when other moves than before are wanted.
     """
 
-    revision: int
-
-    def wanted(self) -> Sequence[WantedMove]:
-        """The moves that may be made now, the first of every group."""
-
-    def wants(self, pod: str) -> bool:
-        """Whether a pod should still move, as everything is at this moment."""
-
-    def confirms(self, pod: str) -> bool:
-        """The same, asked right before the eviction is sent: from then on it is under way."""
-
-
-class NoMoves:
-    """Nobody wants anything."""
-
     revision = 0
 
     def wanted(self) -> Sequence[WantedMove]:
+        """The moves that may be made now, the first of every group."""
         return ()
 
     def wants(self, pod: str) -> bool:
+        """Whether a pod should still move, as everything is at this moment."""
         del pod
         return False
 
     def confirms(self, pod: str) -> bool:
+        """The same, asked right before the eviction is sent: from then on it is under way."""
         return self.wants(pod)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from weakref import WeakSet
 
@@ -199,20 +199,20 @@ class QueueCollector(Collector):
             ("assumed_pods",): len(self._queue.assumed),
         }
         text = "Nodes, pods and assumed pods the scheduler knows."
-        yield _gauge("scheduler_cache_size", text, ("type",), cache)
+        yield _gauge("scheduler_cache_size", text, ("type",), cache.items())
         refused: Tally[tuple[str, ...]] = Tally()
         for record in self._queue.pods.values():
             if record.phase in (SchedulingPhase.UNSCHEDULABLE, SchedulingPhase.BACKOFF):
                 refused.update((rule, record.profile) for rule in record.rejected_by)
         text = "Pods that found no node, by each rule that refused one."
-        yield _gauge("scheduler_unschedulable_pods", text, ("plugin", "profile"), refused)
+        yield _gauge("scheduler_unschedulable_pods", text, ("plugin", "profile"), refused.items())
 
     def _queued(self) -> Iterator[GaugeMetricFamily]:
-        text, labels = "Pods without a node, by the queue they are in.", ("queue",)
+        text = "Pods without a node, by the queue they are in."
         alone = {phase: self._queue.counts.get(phase, 0) for phase in _QUEUES}
         pods = {(phase.value,): count for phase, count in alone.items()}
         if self._groups is None:
-            yield _gauge("scheduler_pending_pods", text, labels, pods)
+            yield _gauge("scheduler_pending_pods", text, ("queue",), pods.items())
             return
         groups, incomplete = dict.fromkeys(_QUEUES, 0), 0
         for known, phases in self._groups.waiting():
@@ -225,20 +225,20 @@ class QueueCollector(Collector):
                 incomplete += phases[SchedulingPhase.GATED]
         pods[SchedulingPhase.GATED.value,] -= incomplete
         pods["incomplete",] = incomplete
-        yield _gauge("scheduler_pending_pods", text, labels, pods)
+        yield _gauge("scheduler_pending_pods", text, ("queue",), pods.items())
         entities = {
             (phase.value, entity): counts[phase]
             for phase in _QUEUES
             for entity, counts in ((_Entity.POD, alone), (_Entity.POD_GROUP, groups))
         }
-        text, labels = "Pods of no group, and groups, by the queue they are in.", ("queue", "type")
-        yield _gauge("scheduler_queued_entities", text, labels, entities)
+        text = "Pods of no group, and groups, by the queue they are in."
+        yield _gauge("scheduler_queued_entities", text, ("queue", "type"), entities.items())
 
 
 def _gauge(
-    name: str, text: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
+    name: str, text: str, labels: tuple[str, ...], counts: Iterable[tuple[tuple[str, ...], int]]
 ) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=labels)
-    for values, count in counts.items():
+    for values, count in counts:
         family.add_metric(values, count)
     return family

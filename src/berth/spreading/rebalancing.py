@@ -37,7 +37,7 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_active, is_ready, is_terminating
 from berth.kube.selectors import is_guarded
 from berth.machines.cache import Cache
-from berth.machines.contract import WantedMove
+from berth.machines.contract import MoveSource, WantedMove
 from berth.machines.mirror import Mirror, pod_key
 from berth.spreading.groups import (
     PATIENCE,
@@ -91,8 +91,8 @@ class Standing:
 TellTurn = Callable[[SpreadReplicaSet, Standing, float], None]
 
 
-class Rebalancer:
-    """Who should move; see `berth.machines.contract.MoveSource`.
+class Rebalancer(MoveSource):
+    """Who should move.
 
     Attributes:
         revision: Grows when other moves are wanted.

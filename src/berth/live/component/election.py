@@ -40,6 +40,7 @@ _JITTER = 0.2
 _LOOKS = 4
 # And a leader makes sure that it runs so many times.
 _BEATS = 4
+_TOLERANCE = 20.0  # seconds beyond the lease after which a leader that did not renew is unwell
 
 OnChange = Callable[[str], None]
 
@@ -141,28 +142,17 @@ class Election:
 
     def claim(self, wall: float) -> RawObject:
         """The lease with us as its holder."""
-        settings, stamp = self.settings, micro_stamp(wall)
-        transitions = self._record.get("leaseTransitions") or 0
-        record = {
-            "holderIdentity": settings.identity,
-            "leaseDurationSeconds": math.ceil(settings.lease),  # whole seconds, rather too many
-            "acquireTime": self._record.get("acquireTime") if self.leads else stamp,
-            "renewTime": stamp,
-            "leaseTransitions": transitions if self.leads or self._lease is None else transitions + 1,
-        }
-        return self._written(record)
+        seconds = math.ceil(self.settings.lease)  # whole ones, rather too many
+        lease = self._written(self.settings.identity, seconds, wall)
+        if self.leads:
+            lease["spec"]["acquireTime"] = self._record.get("acquireTime")
+        elif self._lease is not None:
+            lease["spec"]["leaseTransitions"] += 1
+        return lease
 
     def release(self, wall: float) -> RawObject:
         """The lease with nobody as its holder, for whoever looks next."""
-        stamp = micro_stamp(wall)
-        record = {
-            "holderIdentity": "",
-            "leaseDurationSeconds": 1,
-            "acquireTime": stamp,
-            "renewTime": stamp,
-            "leaseTransitions": self._record.get("leaseTransitions") or 0,
-        }
-        return self._written(record)
+        return self._written("", 1, wall)
 
     def forget(self) -> None:
         """The lease is gone from the server."""
@@ -172,22 +162,26 @@ class Election:
         """We could not renew: who leads is not known."""
         self.leader = ""
 
-    def failing(self, now: float, tolerance: float = 20.0) -> str | None:
+    def failing(self, now: float) -> str | None:
         """A health check: what is wrong with a leader that neither renews nor steps down."""
-        if self.leads and now - self.renewed > self.settings.lease + tolerance:
+        if self.leads and now - self.renewed > self.settings.lease + _TOLERANCE:
             return f"failed election to renew leadership on lease {self.settings.name}"
         return None
 
-    def _written(self, record: RawObject) -> RawObject:
-        if self._lease is None:
-            metadata = {"name": self.settings.name, "namespace": self.settings.namespace}
-            return {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.kind,
-                "metadata": metadata,
-                "spec": record,
-            }
-        return {**self._lease, "spec": {**(self._lease.get("spec") or {}), **record}}
+    def _written(self, holder: str, seconds: int, wall: float) -> RawObject:
+        """The lease as it is, but for its record."""
+        stamp = micro_stamp(wall)
+        record = {
+            **self._record,
+            "holderIdentity": holder,
+            "leaseDurationSeconds": seconds,
+            "acquireTime": stamp,
+            "renewTime": stamp,
+            "leaseTransitions": self._record.get("leaseTransitions") or 0,
+        }
+        metadata = {"name": self.settings.name, "namespace": self.settings.namespace}
+        new = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata}
+        return {**(self._lease or new), "spec": record}
 
     def _note(self, lease: RawObject) -> None:
         self._lease = lease
@@ -254,7 +248,6 @@ async def lead(
     *,
     on_change: OnChange | None = None,
     fence: LeaderFence | None = None,
-    rng: random.Random | None = None,
 ) -> None:
     """Become the leader, then do the work for as long as we are.
 
@@ -267,13 +260,12 @@ async def lead(
         work: What only the leader may do.
         on_change: Called with the identity of every new leader, "" for none.
         fence: What the work is to be held back by, and by which the caller can look at the election.
-        rng: Spreads the candidates.
 
     Raises:
         LeadershipLost: the work was cancelled because somebody else may lead now.
     """
     fence = fence or LeaderFence(Election(settings))
-    candidate = _Candidate(client.unlimited(), fence, on_change, rng)
+    candidate = _Candidate(client.unlimited(), fence, on_change)
     await candidate.acquire()
     beating = asyncio.create_task(fence.beat(), name="look at the clock")
     job = asyncio.ensure_future(work())
@@ -315,16 +307,14 @@ async def _outcome(task: asyncio.Task[None]) -> BaseException | None:
 class _Candidate:
     """Does what an election says is to be done."""
 
-    def __init__(
-        self, client: Client, fence: LeaderFence, on_change: OnChange | None, rng: random.Random | None
-    ) -> None:
+    def __init__(self, client: Client, fence: LeaderFence, on_change: OnChange | None) -> None:
         self._client = client
         self._fence = fence
         self._now = fence.clock
         self._election = fence.election
         self._settings = fence.election.settings
         self._on_change = on_change
-        self._rng = rng or random.Random()  # noqa: S311 - spreads candidates, guards nothing
+        self._rng = random.Random()  # noqa: S311 - spreads candidates, guards nothing
         self._told: str | None = None
         self._writing = False
         self._lock = f"{self._settings.namespace}/{self._settings.name}"

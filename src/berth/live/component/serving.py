@@ -379,9 +379,8 @@ def _changed(files: list[Path]) -> list[int]:
 
 # --- tokens: the API server is asked whether the bearer may, and its answer kept for a while --------
 
-_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _KEPT = 1024
+_FRESH = 10.0  # seconds for which an answer is kept
 
 
 class _User(msgspec.Struct):
@@ -391,21 +390,16 @@ class _User(msgspec.Struct):
     extra: dict[str, list[str]] | None = None
 
 
-class _TokenStatus(msgspec.Struct):
+class _ReviewStatus(msgspec.Struct):
+    """Of a TokenReview the first two, of a SubjectAccessReview the last."""
+
     authenticated: bool = False
     user: _User = msgspec.field(default_factory=_User)
-
-
-class _TokenReview(msgspec.Struct):
-    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
-
-
-class _AccessStatus(msgspec.Struct):
     allowed: bool = False
 
 
-class _AccessReview(msgspec.Struct):
-    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
+class _Review(msgspec.Struct):
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,13 +414,10 @@ UNKNOWN = Verdict(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot be aske
 
 
 class Reviewer:
-    """Answers are kept by a digest of the token, for good and for bad, `seconds` long."""
+    """Answers are kept by a digest of the token, for good and for bad."""
 
-    def __init__(
-        self, client: Client, seconds: float = 10.0, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client.unlimited()
-        self._seconds = seconds
         self._clock = clock
         self._known: OrderedDict[tuple[bytes, str, str], tuple[float, Verdict]] = OrderedDict()
         self._turn = asyncio.Lock()  # one at a time: guesses at tokens cannot flood the API server
@@ -444,7 +435,7 @@ class Reviewer:
                 verdict = await self._ask(token, verb, path)
             except (ApiError, msgspec.DecodeError):
                 return UNKNOWN
-        self._known[key] = (self._clock() + self._seconds, verdict)
+        self._known[key] = (self._clock() + _FRESH, verdict)
         if len(self._known) > _KEPT:
             self._known.popitem(last=False)
         return verdict
@@ -457,9 +448,7 @@ class Reviewer:
         return verdict
 
     async def _ask(self, token: str, verb: str, path: str) -> Verdict:
-        review = _review("authentication.k8s.io/v1", "TokenReview", {"token": token})
-        answer = await self._client.request("POST", _TOKENS, body=review)
-        status = msgspec.json.decode(answer, type=_TokenReview).status
+        status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token})
         if not status.authenticated:
             return NOBODY
         user = status.user
@@ -470,12 +459,11 @@ class Reviewer:
             "extra": user.extra or {},
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
-        review = _review("authorization.k8s.io/v1", "SubjectAccessReview", spec)
-        answer = await self._client.request("POST", _ACCESS, body=review)
-        if msgspec.json.decode(answer, type=_AccessReview).status.allowed:
+        if (await self._review("authorization.k8s.io/v1", "SubjectAccessReview", spec)).allowed:
             return ALLOWED
         return Verdict(HTTPStatus.FORBIDDEN, f"User {user.username!r} cannot {verb} path {path!r}")
 
-
-def _review(api_version: str, kind: str, spec: RawObject) -> RawObject:
-    return {"apiVersion": api_version, "kind": kind, "spec": spec}
+    async def _review(self, api_version: str, kind: str, spec: RawObject) -> _ReviewStatus:
+        body = {"apiVersion": api_version, "kind": kind, "spec": spec}
+        answer = await self._client.request("POST", f"/apis/{api_version}/{kind.lower()}s", body=body)
+        return msgspec.json.decode(answer, type=_Review).status

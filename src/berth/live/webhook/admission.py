@@ -117,22 +117,15 @@ def answer(request: AdmissionRequest, errors: Sequence[FieldError], warnings: Se
 
 def refusal(request: AdmissionRequest, why: str) -> bytes:
     """What the API server is told of a valid object that may not be stored all the same."""
-    kind, name = request.kind, request.name or _name_of(request.new)
-    plural = f"{kind.kind.lower()}s"
-    status = {
-        "status": "Failure",
-        "code": 403,
-        "reason": "Forbidden",
-        "message": f'{plural} "{name}" is forbidden: {_short(why)}',
-        "details": {"name": name, "group": kind.group, "kind": plural},
-    }
+    plural = f"{request.kind.kind.lower()}s"
+    status = _failure(request, 403, "Forbidden", plural, f"is forbidden: {_short(why)}", kind=plural)
     response = {"uid": request.uid, "allowed": False, "status": status}
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _status(request: AdmissionRequest, errors: Sequence[FieldError]) -> dict[str, object]:
+def _status(request: AdmissionRequest, errors: Sequence[FieldError]) -> RawObject:
     """As the API server words its own refusals of invalid objects."""
-    kind, name = request.kind, request.name or _name_of(request.new)
+    kind = request.kind
     told = [_short(str(error)) for error in errors[:_MOST]]
     if len(errors) > _MOST:
         told.append(f"and {len(errors) - _MOST} more")
@@ -142,12 +135,20 @@ def _status(request: AdmissionRequest, errors: Sequence[FieldError]) -> dict[str
         {"reason": error.type, "message": _short(str(error).partition(": ")[2]), "field": error.field}
         for error in errors[:_MOST]
     ]
+    what = f"is invalid: {listed}"
+    return _failure(request, 422, "Invalid", qualified, what, kind=kind.kind, causes=causes)
+
+
+def _failure(
+    request: AdmissionRequest, code: int, reason: str, subject: str, what: str, **details: object
+) -> RawObject:
+    name = request.name or _name_of(request.new)
     return {
         "status": "Failure",
-        "code": 422,
-        "reason": "Invalid",
-        "message": f'{qualified} "{name}" is invalid: {listed}',
-        "details": {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes},
+        "code": code,
+        "reason": reason,
+        "message": f'{subject} "{name}" {what}',
+        "details": {"name": name, "group": request.kind.group, **details},
     }
 
 
