@@ -77,7 +77,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head, self._due = False, 0.0
-        if self._first + self._size > HEAD_LIMIT and _size_of(self.url, self.headers) > HEAD_LIMIT:
+        sizes = (len(name) + len(value) for name, value in self.headers)
+        if self._first + self._size > HEAD_LIMIT and len(self.url) + sum(sizes) > HEAD_LIMIT:
             self._too_large = True
             raise _TooLargeError
         if not self.url.startswith(b"/"):
@@ -142,10 +143,6 @@ def answer_at_once(cycle: RequestResponseCycle, status: int, body: bytes) -> boo
     cycle.message_event.set()
     cycle.on_response()
     return True
-
-
-def _size_of(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 
 async def tidy() -> None:

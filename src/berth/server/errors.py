@@ -5,15 +5,20 @@ Wording follows apimachinery's ``api/errors``: clients and people match on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+REJECTED = "the server rejected our request due to an error in our request"
 
 
 class DataDirError(RuntimeError):
@@ -123,6 +128,24 @@ def _cause(error: FieldError, said: str) -> RawObject:
 
 def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
+
+
+def unprocessable(message: str) -> StatusError:
+    """A patch makes sense, but not for this object. Upstream leaves out why."""
+    return StatusError(422, "Invalid", f"{REJECTED}: {message}")
+
+
+def refuse_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make a value nested deeper than Python can walk a refusal like any other."""
+
+    @wraps(function)
+    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise bad_request("the object or the patch is nested too deeply") from None
+
+    return guarded
 
 
 def forbidden(

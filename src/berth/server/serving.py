@@ -95,17 +95,14 @@ def open_server(settings: ServerSettings) -> Iterator[Opened]:
         store, state = open_store(settings), None
         try:
             prepared = prepare(settings)
-            state = make_state(settings, store, _credentials(prepared))
+            signer = TokenSigner(account_key(prepared.account_key_file))
+            credentials = Credentials(prepared.token, signer, prepared.ca_file.read_text())
+            state = make_state(settings, store, credentials)
             yield Opened(prepared, _Server(_config(state, prepared), state), listener)
         finally:
             store.close()
             if state is not None:
                 state.workers.close()
-
-
-def _credentials(prepared: Prepared) -> Credentials:
-    signer = TokenSigner(account_key(prepared.account_key_file))
-    return Credentials(prepared.token, signer, prepared.ca_file.read_text())
 
 
 def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:

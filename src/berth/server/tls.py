@@ -124,8 +124,7 @@ def _authority(pki: Path, now: dt.datetime) -> Authority:
     key_file, cert_file = pki / "ca.key", pki / "ca.crt"
     if key_file.exists() and cert_file.exists():
         try:
-            key = account_key(key_file)
-            certificate = x509.load_pem_x509_certificate(_content(cert_file))
+            key, certificate = account_key(key_file), x509.load_pem_x509_certificate(_content(cert_file))
         except (ValueError, TypeError):
             raise _broken(pki, "a key or certificate in it cannot be read") from None
         if key.public_key() != certificate.public_key():
@@ -140,7 +139,8 @@ def _authority(pki: Path, now: dt.datetime) -> Authority:
 
 def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, authority: Authority) -> None:
     key_file, cert_file = pki / "server.key", pki / "server.crt"
-    names = _alternative_names(settings)
+    hosts = (*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts)
+    names = certificates.alternative_names(hosts)
     if key_file.exists() and cert_file.exists():
         current = _own_certificate(cert_file, key_file)
         if (
@@ -179,10 +179,6 @@ def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
     except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
         return False
     return True
-
-
-def _alternative_names(settings: ServerSettings) -> list[x509.GeneralName]:
-    return certificates.alternative_names((*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts))
 
 
 def _names_of(certificate: x509.Certificate) -> set[x509.GeneralName]:

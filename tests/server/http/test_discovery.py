@@ -7,9 +7,9 @@ import json
 import msgspec
 import pytest
 
-from berth.server.http import discovery
+from berth.server.http import documents
 from berth.server.registry.kinds import BUILTIN
-from berth.server.registry.resources import served
+from berth.server.registry.strategy import served
 
 WIDGETS = served("example.com/v1beta1", "widgets", "Widget")
 
@@ -17,11 +17,11 @@ WIDGETS = served("example.com/v1beta1", "widgets", "Widget")
 def test_groups_list_every_version_once() -> None:
     """The core group is not among the groups; the preferred version comes first."""
     newer = msgspec.structs.replace(WIDGETS, version="v1")
-    listed = discovery.api_group_list([*BUILTIN, WIDGETS, newer])["groups"]
+    listed = documents.api_group_list([*BUILTIN, WIDGETS, newer])["groups"]
     names = [group["name"] for group in listed]
     assert len(names) == len(set(names))
     assert "" not in names
-    group = discovery.api_group([WIDGETS, newer], "example.com")
+    group = documents.api_group([WIDGETS, newer], "example.com")
     assert group is not None
     assert group["preferredVersion"]["version"] == "v1"
     assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
@@ -29,7 +29,7 @@ def test_groups_list_every_version_once() -> None:
 
 def test_resource_list_has_subresources_with_their_kinds() -> None:
     """Discovery lists subresources under the kinds they are read and written as."""
-    document = discovery.api_resource_list(BUILTIN, "apps", "v1")
+    document = documents.api_resource_list(BUILTIN, "apps", "v1")
     assert document is not None
     entries = {each["name"]: each for each in document["resources"]}
     assert document["groupVersion"] == "apps/v1"
@@ -44,20 +44,20 @@ def test_resource_list_has_subresources_with_their_kinds() -> None:
 
 def test_unknown_groups_are_none() -> None:
     """There is no discovery document for an unknown group or version."""
-    assert discovery.api_group(BUILTIN, "nope") is None
-    assert discovery.api_group(BUILTIN, "") is None
-    assert discovery.api_resource_list(BUILTIN, "apps", "v9") is None
+    assert documents.api_group(BUILTIN, "nope") is None
+    assert documents.api_group(BUILTIN, "") is None
+    assert documents.api_resource_list(BUILTIN, "apps", "v9") is None
 
 
-@pytest.mark.parametrize("version", discovery.AGGREGATED_VERSIONS)
+@pytest.mark.parametrize("version", documents.AGGREGATED_VERSIONS)
 def test_aggregated_says_what_the_legacy_form_says(version: str) -> None:
     """Both forms name the same resources with the same verbs."""
     for core in (True, False):
-        document = discovery.aggregated(BUILTIN, core=core, version=version)
+        document = documents.aggregated(BUILTIN, core=core, version=version)
         assert f"apidiscovery.k8s.io/{version}" == document["apiVersion"]
         for group in document["items"]:
             for held in group["versions"]:
-                legacy = discovery.api_resource_list(
+                legacy = documents.api_resource_list(
                     BUILTIN, group["metadata"].get("name", ""), held["version"]
                 )
                 assert legacy is not None
@@ -73,17 +73,17 @@ def test_aggregated_says_what_the_legacy_form_says(version: str) -> None:
 def test_versions_are_ranked_as_kubernetes_ranks_them() -> None:
     """Versions are sorted GA, beta, alpha, then others by name."""
     wanted = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
-    assert wanted == discovery.by_priority(sorted(wanted))
+    assert wanted == documents.by_priority(sorted(wanted))
 
 
 def test_etag_follows_the_body() -> None:
     """The ETag is the same for the same body and differs for another."""
-    assert discovery.etag(b"a") == discovery.etag(b"a") != discovery.etag(b"b")
+    assert documents.etag(b"a") == documents.etag(b"a") != documents.etag(b"b")
 
 
 def test_documents_are_json() -> None:
     """/version and /api can be written as JSON and say what clients look for."""
-    version, versions = json.loads(json.dumps([discovery.version_info(), discovery.api_versions("h:6443")]))
+    version, versions = json.loads(json.dumps([documents.version_info(), documents.api_versions("h:6443")]))
     assert version["gitVersion"].startswith(f"v{version['major']}.{version['minor']}.")
     assert (versions["kind"], versions["versions"]) == ("APIVersions", ["v1"])
     assert versions["serverAddressByClientCIDRs"][0]["serverAddress"] == "h:6443"

@@ -13,7 +13,7 @@ from berth.kube.schema import SchemaRegistry, builtin
 from berth.server.openapi import OpenApi
 from berth.server.openapi.schemas import _descriptions
 from berth.server.registry.kinds import BUILTIN
-from berth.server.registry.resources import from_crd
+from berth.server.registry.strategy import from_crd
 
 GVK = "x-kubernetes-group-version-kind"
 CRD: dict[str, Any] = {

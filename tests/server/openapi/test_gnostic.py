@@ -10,9 +10,9 @@ import pytest
 
 from berth.kube.schema import SchemaRegistry
 from berth.server.openapi import OpenApi, gnostic
-from berth.server.openapi.swagger import to_swagger
+from berth.server.openapi.documents import to_swagger
 from berth.server.registry.kinds import BUILTIN
-from berth.server.registry.resources import from_crd
+from berth.server.registry.strategy import from_crd
 from tests.server.openapi.reading import read
 from tests.server.openapi.test_documents import CRD
 from tests.support.api.client import Client

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from berth.kube.schema.builtin import struct
 from berth.server.protobuf import ProtobufError, UnknownKindError, decode
-from berth.server.protobuf.messages import fields_of, table
-from berth.server.protobuf.values import SCALARS, SHAPES
+from berth.server.protobuf.decoding import SCALARS, SHAPES, fields_of, table
 from berth.server.registry.kinds import BUILTIN
 from tests.server.protobuf.encoding import envelope, field, message, varint
 from tests.server.protobuf.examples import DEPLOYMENT

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.kube.objects import RawObject
 from berth.kube.schema.budget import BudgetError, limited
-from berth.server.registry.grants import EVERYTHING, not_held
+from berth.server.registry.kinds.access.roles import EVERYTHING, not_held
 
 PARTS = {
     "apiGroups": ("", "apps", "*"),

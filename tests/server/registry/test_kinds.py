@@ -14,9 +14,8 @@ ROOT = Path(berth.server.__file__).parent
 KINDS = {resource.kind for resource in BUILTIN} | {crd["spec"]["names"]["kind"] for crd in definitions()}
 # Where a word that is also a kind's name means something else or only names a kind, without a choice.
 EXCEPTIONS = {
-    "http/discovery.py": {"Cluster"},  # the scope of a resource
-    "registry/service_rules.py": {"Cluster"},  # where traffic may go
-    "registry/resources.py": {"Binding"},  # what the binding subresource takes
+    "http/documents.py": {"Cluster"},  # the scope of a resource
+    "registry/strategy.py": {"Binding"},  # what the binding subresource takes
 }
 
 
@@ -62,8 +61,8 @@ def test_a_kind_is_named_in_one_file() -> None:
     }
     # What a Binding points at, what bounds are for, how a group is disrupted, who has a role.
     assert foreign == {
-        "bindings.py": {"Node"},
-        "limit_ranges.py": {"PersistentVolumeClaim", "Pod"},
+        "pods.py": {"Node"},
+        "limits.py": {"PersistentVolumeClaim", "Pod"},
         "pod_groups.py": {"Pod"},
         "roles.py": {"ServiceAccount"},
     }

@@ -7,7 +7,7 @@ import pytest
 from berth.kube.schema import SchemaRegistry
 from berth.kube.versions import VERSIONS
 from berth.server.registry.kinds import BUILTIN, strategies_of
-from berth.server.registry.resources import ServedResource, from_crd
+from berth.server.registry.strategy import ServedResource, from_crd
 
 
 def resource(plural: str, group: str = "") -> ServedResource:

@@ -24,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 import apsw
 import pytest
 
-from berth.server.storage import journal, marks
+from berth.server.storage import journal
 
 _SECTOR = 512
 _WRITTEN_BACK = 10  # pages of the log
@@ -156,12 +156,11 @@ class Disk:
         monkeypatch.setattr(
             sys, "unraisablehook", lambda one: None if isinstance(one.exc_value, apsw.Error) else usual(one)
         )
-        monkeypatch.setattr(marks, "write_private", self._write_private)
+        monkeypatch.setattr(journal, "write_private", self._write_private)
         monkeypatch.setattr(journal, "sync_folder", lambda path: self.call(f"fsync {path.name}"))
         own = {"open": self._os_open, "pwrite": self._pwrite, "fsync": self._fsync, "close": self._close}
         flags = {name: getattr(os, name) for name in dir(os) if name.startswith("O_")}
-        for module in (marks, journal):
-            monkeypatch.setattr(module, "os", SimpleNamespace(**flags, **own, getpid=os.getpid))
+        monkeypatch.setattr(journal, "os", SimpleNamespace(**flags, **own, getpid=os.getpid))
         for name in ("open", "mkdir", "chmod", "stat", "read_text"):
             monkeypatch.setattr(Path, name, self._watched(getattr(Path, name), name))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from berth.server import DataDirError
-from berth.server.storage.marks import AHEAD
+from berth.server.storage.journal import AHEAD
 from berth.server.storage.store import Store
 
 

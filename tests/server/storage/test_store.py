@@ -12,8 +12,8 @@ import pytest
 
 from berth.kube.objects import Key
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
-from berth.server.storage.history import Record
-from berth.server.storage.store import Bucket, Store, decode
+from berth.server.storage.bucket import Bucket, Record, decode
+from berth.server.storage.store import Store
 
 _BUCKETS = ("apples", "pears")
 

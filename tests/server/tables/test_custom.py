@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.server.tables import render_table
+from berth.server.tables.cells import render_table
 from berth.server.tables.custom import columns, find
 
 OBJ: dict[str, Any] = {

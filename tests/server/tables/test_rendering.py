@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.server.registry.kinds import STRATEGIES
-from berth.server.tables import render_table
-from berth.server.tables.cells import Column
+from berth.server.tables.cells import Column, render_table
 from tests.server.objects import PROPERTY
 
 NOW = 600.0

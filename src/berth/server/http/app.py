@@ -12,8 +12,7 @@ from berth.server import errors
 from berth.server.connections import CYCLE, LASTING, tidy
 from berth.server.errors import StatusError
 from berth.server.http import handlers
-from berth.server.http.access.auth import NOBODY, Gate
-from berth.server.http.access.impersonation import acting_user
+from berth.server.http.access import NOBODY, Gate, acting_user
 from berth.server.http.documents import Documents
 from berth.server.http.replies import Reply, of_error, send_reply
 from berth.server.http.requests import (

@@ -1,30 +1,38 @@
-"""Request bodies: read within limits, and decoded from JSON, YAML or protobuf.
+"""Request bodies: read within limits, decoded from JSON, YAML or protobuf, and held against their schema.
 
 Nothing here may take more than its share, whatever was sent: sizes, depth and aliases are bounded, and
-what is long is decoded in a thread (:mod:`~berth.server.http.workers`).
+what is long is decoded in a thread (:mod:`~berth.server.http.workers`).  Values of the wrong type are refused
+before anything is judged; ``fieldValidation`` decides what becomes of unknown fields: ``Ignore`` drops them,
+``Warn`` (the default) drops them and says so in a Warning header, ``Strict`` refuses the request.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from berth.kube.objects import RawObject
-from berth.kube.schema import budget
+from berth.kube.schema import Schema, SchemaRegistry, budget
 from berth.kube.schema.scalars import json_type
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, without_nulls
 from berth.server import errors, protobuf
 from berth.server.http.requests import ApiRequest
+from berth.server.registry.strategy import Endpoint
 from berth.server.settings import BODY_LIMIT
-from berth.server.storage.store import encode
+from berth.server.storage.bucket import encode
 
 _SECONDS = 60.0  # for the whole of a body, as kube-apiserver's --request-timeout
 # How many more values than are written a body may stand for by its aliases.
 _MOST_EXPANDED = 20_000
+_MODES = ("Ignore", "Warn", "Strict")
+_MOST_WARNINGS, _MOST_TEXT = 50, 4096  # each is a header
+
+Gvk = tuple[str, str, str]
 
 
 async def read_body(request: ApiRequest) -> bytes:
@@ -136,3 +144,74 @@ def _refuse_infinite(value: object) -> None:
             waiting += one
         elif isinstance(one, float) and not math.isfinite(one):
             raise yaml_reader.YamlError(f"json: unsupported value: {one}")
+
+
+# --- schemas
+
+
+def check(request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> RawObject:
+    """The object as its schema knows it.
+
+    Raises:
+        StatusError: a value has the wrong type, or a field is unknown and that is to be refused (400).
+    """
+    if endpoint.schema is None:
+        return obj
+    return _checked(request, endpoint.schema, endpoint.resource.gvk, obj)
+
+
+def check_as(request: ApiRequest, schemas: SchemaRegistry, gvk: Gvk, obj: RawObject) -> RawObject:
+    """The same for what is sent to a subresource, which has a kind of its own.
+
+    Raises:
+        StatusError: as above, or the object says it is of another kind (400).
+    """
+    group, version, kind = gvk
+    api_version = f"{group}/{version}" if group else version
+    if obj.get("kind") not in (None, "", kind):
+        raise errors.bad_request(f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}')
+    if obj.get("apiVersion") not in (None, "", api_version):
+        raise errors.bad_request(
+            f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
+            f"({api_version})"
+        )
+    schema = schemas.for_kind(*gvk)
+    return obj if schema is None else _checked(request, schema, gvk, obj)
+
+
+def _checked(request: ApiRequest, schema: Schema, gvk: Gvk, obj: RawObject) -> RawObject:
+    mode = validation_mode(request)
+    conforms = schema.conforms(obj)
+    if conforms and not request.repeated:
+        return obj
+    _, version, kind = gvk
+    handled = f'{kind} in version "{version}" cannot be handled as a {kind}'
+    wrong = None if conforms else schema.type_error(obj)
+    if wrong:
+        _, message = wrong
+        raise errors.bad_request(f"{handled}: {message}")
+    unknown = () if conforms else schema.unknown_fields(obj)
+    objections = [*request.repeated, *(f'unknown field "{path}"' for path in unknown)]
+    if objections and mode == "Strict":
+        raise errors.bad_request(f"{handled}: strict decoding error: {', '.join(objections)}")
+    if mode == "Warn":
+        request.warnings = list(_within(objections))
+    return schema.prune(obj) if unknown else obj
+
+
+def validation_mode(request: ApiRequest) -> str:
+    mode = request.query.get("fieldValidation") or "Warn"
+    if mode not in _MODES:
+        listed = ", ".join(f'"{name}"' for name in _MODES)
+        raise errors.bad_request(f'fieldValidation: Unsupported value: "{mode}": supported values: {listed}')
+    return mode
+
+
+def _within(warnings: list[str]) -> Iterator[str]:
+    """As many as a client takes."""
+    text = 0
+    for warning in warnings[:_MOST_WARNINGS]:
+        text += len(warning)
+        if text > _MOST_TEXT:
+            return
+        yield warning

@@ -1,23 +1,36 @@
-"""Discovery, OpenAPI, version and health: what clients read before they touch a resource."""
+"""Discovery, OpenAPI, version and health: what clients read before they touch a resource.
+
+What the server serves is told in two forms: the legacy one is one document per group version, the aggregated
+one (apidiscovery.k8s.io) all of it at once. Both are computed from the list of resources, custom ones
+included.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import platform
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 from urllib.parse import parse_qs
 
 from berth.kube.objects import RawObject
+from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server import errors
-from berth.server.http import discovery
-from berth.server.http.replies import Reply, of_object
+from berth.server.http.replies import JSON_TYPE, Reply, of_object
 from berth.server.http.requests import ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.openapi import OpenApi, gnostic
 from berth.server.registry.kinds.access.service_accounts import ISSUER
-from berth.server.storage.store import encode
+from berth.server.registry.strategy import SUBRESOURCES, ServedResource, Subresource
+from berth.server.settings import BUILD
+from berth.server.storage.bucket import encode
 from berth.server.tokens import ALGORITHM
 
 _JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CHECKS = ("ping", "log", "store")
+AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 
 class Documents:
@@ -36,7 +49,7 @@ class Documents:
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
         if path == "/version":
-            return of_object(discovery.version_info(self._state.settings.version))
+            return of_object(version_info(self._state.settings.version))
         if path == "/metrics":
             return Reply(200, self._state.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
         if path in ("/", _OPENID, _KEYS):
@@ -103,39 +116,50 @@ class Documents:
 
     def _discovery(self, request: ApiRequest, path: str) -> Reply:
         accept = request.headers.get(b"accept", b"").decode("latin-1").replace(" ", "")
-        aggregated = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
-        form = _asked_version(accept) if aggregated else ""
-        key = (path, form)
+        all_at_once = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
+        form, content_type = "", b"application/json"
+        if all_at_once:
+            form = _asked_version(accept)
+            content_type += f";g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList".encode()
+        key, tagged = (path, form), all_at_once
+        return self._kept(request, key, lambda: encode(self._document(*key)), content_type, tagged=tagged)
+
+    def _kept(
+        self,
+        request: ApiRequest,
+        key: tuple[str, str],
+        make: Callable[[], bytes],
+        content_type: bytes,
+        *,
+        tagged: bool = True,
+    ) -> Reply:
+        """A document that is made once; by its tag a client says that it has it already."""
         if key not in self._made:
-            body = encode(self._document(path, form))
-            self._made[key] = (body, discovery.etag(body))
+            body = make()
+            self._made[key] = (body, etag(body))
         body, tag = self._made[key]
-        headers = {"ETag": tag, "Vary": "Accept"} if aggregated else {}
-        if aggregated and _is_held(request, tag):
-            return Reply(304, b"", b"application/json", headers)
-        content_type = b"application/json"
-        if aggregated:
-            content_type = (
-                f"application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList".encode()
-            )
+        headers = {"ETag": tag, "Vary": "Accept"} if tagged else {}
+        if tagged and _is_held(request, tag):
+            return Reply(304, b"", headers=headers)
         return Reply(200, body, content_type, headers)
 
     def _document(self, path: str, form: str) -> object:
         resources = self._state.registry.resources()
         if form:
-            return discovery.aggregated(resources, core=path == "/api", version=form)
-        parts = path.split("/")[1:] or [""]
-        found: object | None = None
-        if path == "/api":
-            found = discovery.api_versions()
-        elif path == "/apis":
-            found = discovery.api_group_list(resources)
-        elif parts[0] == "api" and len(parts) == 2:
-            found = discovery.api_resource_list(resources, "", parts[1])
-        elif parts[0] == "apis" and len(parts) == 2:
-            found = discovery.api_group(resources, parts[1])
-        elif parts[0] == "apis" and len(parts) == 3:
-            found = discovery.api_resource_list(resources, parts[1], parts[2])
+            return aggregated(resources, core=path == "/api", version=form)
+        match path.split("/")[1:]:
+            case ["api"]:
+                found: object | None = api_versions()
+            case ["apis"]:
+                found = api_group_list(resources)
+            case ["api", version]:
+                found = api_resource_list(resources, "", version)
+            case ["apis", group]:
+                found = api_group(resources, group)
+            case ["apis", group, version]:
+                found = api_resource_list(resources, group, version)
+            case _:
+                found = None
         if found is None:
             raise errors.unknown_path()
         return found
@@ -146,24 +170,14 @@ class Documents:
         if path == "/openapi/v3":
             return of_object(self._openapi.index())
         if path == "/openapi/v2":
-            return self._openapi_v2(request)
+            form = _openapi_form(request.headers.get(b"accept", b"").decode("latin-1"))
+            make = self._openapi.v2_protobuf if form else self._openapi.v2
+            return self._kept(request, (path, form), make, form.encode() or JSON_TYPE)
         name = path.removeprefix("/openapi/v3/")
         document = self._openapi.document(name)
         if not path.startswith("/openapi/v3/") or document is None:
             raise errors.unknown_path()
         return Reply(200, document)
-
-    def _openapi_v2(self, request: ApiRequest) -> Reply:
-        form = _openapi_form(request.headers.get(b"accept", b"").decode("latin-1"))
-        key = ("/openapi/v2", form)
-        if key not in self._made:
-            body = self._openapi.v2_protobuf() if form else self._openapi.v2()
-            self._made[key] = (body, discovery.etag(body))
-        body, tag = self._made[key]
-        headers = {"ETag": tag, "Vary": "Accept"}
-        if _is_held(request, tag):
-            return Reply(304, b"", headers=headers)
-        return Reply(200, body, form.encode(), headers) if form else Reply(200, body, headers=headers)
 
 
 def _asked_version(accept: str) -> str:
@@ -171,7 +185,7 @@ def _asked_version(accept: str) -> str:
         options = parse_qs(clause.replace(";", "&"))
         if (
             options.get("as") == ["APIGroupDiscoveryList"]
-            and options.get("v", [""])[0] in discovery.AGGREGATED_VERSIONS
+            and options.get("v", [""])[0] in AGGREGATED_VERSIONS
         ):
             return options["v"][0]
     return "v2"
@@ -207,3 +221,182 @@ def _quality(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
+
+
+# --- discovery
+
+
+def version_info(version: KubernetesVersion = NEWEST) -> dict[str, str]:
+    """The answer to ``/version``."""
+    major, minor = version.name.split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": version.release + BUILD,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{platform.machine().lower()}",
+    }
+
+
+def etag(body: bytes) -> str:
+    """A quoted entity tag; equal bodies have equal tags."""
+    return f'"{hashlib.sha512(body).hexdigest().upper()}"'
+
+
+def api_versions(server_address: str = "") -> dict[str, Any]:
+    """The answer to ``/api``."""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+    }
+
+
+def api_group_list(resources: Iterable[ServedResource]) -> dict[str, Any]:
+    """The answer to ``/apis``."""
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group(name, versions) for name, versions in _groups(resources).items() if name],
+    }
+
+
+def api_group(resources: Iterable[ServedResource], group: str) -> dict[str, Any] | None:
+    """The answer to ``/apis/<group>``, None if there is no such group."""
+    versions = _groups(resources).get(group)
+    if not group or versions is None:
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
+
+
+def api_resource_list(resources: Iterable[ServedResource], group: str, version: str) -> dict[str, Any] | None:
+    """The answer to ``/api/v1`` and ``/apis/<group>/<version>``, None if there is no such version."""
+    found = _groups(resources).get(group, {}).get(version)
+    if found is None:
+        return None
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": [entry for resource in found for entry in _legacy(resource)],
+    }
+
+
+def aggregated(resources: Iterable[ServedResource], *, core: bool, version: str = "v2") -> dict[str, Any]:
+    """All groups at once: the core group for ``/api``, the others for ``/apis``."""
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": [
+            {
+                "metadata": {"name": name, "creationTimestamp": None}
+                if name
+                else {"creationTimestamp": None},
+                "versions": [
+                    {
+                        "version": each,
+                        "resources": [_aggregated(resource) for resource in found],
+                        "freshness": "Current",
+                    }
+                    for each, found in versions.items()
+                ],
+            }
+            for name, versions in _groups(resources).items()
+            if (name == "") == core
+        ],
+    }
+
+
+_Groups = dict[str, dict[str, list["ServedResource"]]]
+
+
+def _groups(resources: Iterable[ServedResource]) -> _Groups:
+    """Resources by group in the order given, and by version, the preferred one first."""
+    groups: _Groups = {}
+    for resource in resources:
+        groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
+    return {
+        group: {version: versions[version] for version in by_priority(list(versions))}
+        for group, versions in groups.items()
+    }
+
+
+_version = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?").fullmatch
+_STABILITY = {None: 2, "beta": 1, "alpha": 0}
+
+
+def by_priority(versions: Sequence[str]) -> list[str]:
+    """Stable versions before beta before alpha, newer before older, odd names last."""
+
+    def rank(version: str) -> tuple[int, int, int, int]:
+        found = _version(version)
+        if found is None:
+            return (1, 0, 0, 0)
+        return (0, -_STABILITY[found[2]], -int(found[1]), -int(found[3] or 0))
+
+    return sorted(versions, key=lambda version: (rank(version), version))
+
+
+def _group(name: str, versions: dict[str, list[ServedResource]]) -> dict[str, Any]:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _legacy(resource: ServedResource) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = [
+        {
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": list(resource.verbs),
+            **_other_names(resource),
+        }
+    ]
+    for name in sorted(resource.subresources):
+        part = SUBRESOURCES[name]
+        below: dict[str, Any] = {
+            "name": f"{resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": part.kind or resource.kind,
+            "verbs": list(part.verbs),
+        }
+        if part.kind and (part.group, part.version) != (resource.group, resource.version):
+            below |= {"group": part.group, "version": part.version}
+        entries.append(below)
+    return entries
+
+
+def _other_names(resource: ServedResource) -> dict[str, list[str]]:
+    found = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {name: held for name, held in found.items() if held}
+
+
+def _aggregated(resource: ServedResource) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": _response_kind(resource),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(resource.verbs),
+        **_other_names(resource),
+    }
+    if resource.subresources:
+        entry["subresources"] = [_aggregated_part(resource, name) for name in sorted(resource.subresources)]
+    return entry
+
+
+def _aggregated_part(resource: ServedResource, name: str) -> dict[str, Any]:
+    part = SUBRESOURCES[name]
+    kind = _response_kind(part if part.kind else resource)
+    return {"subresource": name, "responseKind": kind, "verbs": list(part.verbs)}
+
+
+def _response_kind(held: ServedResource | Subresource) -> dict[str, str]:
+    return {"group": held.group, "version": held.version, "kind": held.kind}

@@ -1,30 +1,42 @@
-"""Verbs: which function answers a request for a resource or one of its subresources."""
+"""Verbs: which function answers a request for a resource or one of its subresources.
+
+PATCH has four forms, each ending in an ordinary update (or, for apply, perhaps a create).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 from berth.kube.objects import Key, RawObject
-from berth.kube.well_known import APPLY_PATCH
-from berth.server import errors, protobuf
-from berth.server.http import field_validation, lists, patching, watching
-from berth.server.http.bodies import decode_body, read_body, without_nulls_like_go
+from berth.kube.schema import Schema
+from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from berth.server import errors, patch, protobuf
+from berth.server.fields import mapping
+from berth.server.http import lists, watching
+from berth.server.http.bodies import (
+    check,
+    check_as,
+    decode_body,
+    decode_value,
+    read_body,
+    without_nulls_like_go,
+)
 from berth.server.http.replies import ListBody, Reply, of_object, of_record
-from berth.server.http.requests import ApiRequest, Send
+from berth.server.http.requests import PATCH_TYPES, ApiRequest, Send
 from berth.server.http.state import ServerState
-from berth.server.registry import deletion, metadata, scale, writes
+from berth.server.registry import deletion, metadata, writes
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.kinds.access.service_accounts import request_token
-from berth.server.registry.kinds.pods.bindings import bind
 from berth.server.registry.kinds.pods.evictions import evict
-from berth.server.registry.kinds.pods.pods import check_container
-from berth.server.registry.resources import SUBRESOURCES
-from berth.server.registry.strategy import Endpoint
-from berth.server.registry.writes import Intent, Write
+from berth.server.registry.kinds.pods.pods import bind, check_container
+from berth.server.registry.strategy import SUBRESOURCES, Endpoint
+from berth.server.registry.writes import Write
 
 Handler = Callable[[ServerState, ApiRequest, Endpoint], Awaitable[Reply]]
+Change = Callable[[RawObject], RawObject]
 
 _BODY_TYPES = frozenset(
     {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
@@ -89,20 +101,15 @@ async def _body_of(request: ApiRequest) -> bytes:
 def _object_in(request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
     """The object in a request's body."""
     obj = decode_body(request, body, request.content_type)
-    return (
-        obj if endpoint.strategy.custom or not _may_have_null(request, body) else without_nulls_like_go(obj)
-    )
-
-
-def _may_have_null(request: ApiRequest, body: bytes) -> bool:
-    return b"null" in body or "yaml" in request.content_type  # which has many words for it
+    may_have_null = b"null" in body or "yaml" in request.content_type  # which has many words for it
+    return without_nulls_like_go(obj) if may_have_null and not endpoint.strategy.custom else obj
 
 
 def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
     """The same for an object of the endpoint's own kind, checked against its schema."""
     obj = _object_in(request, endpoint, body)
     metadata.check_envelope(endpoint, obj, state.registry.kinds)
-    return field_validation.check(request, endpoint, obj)
+    return check(request, endpoint, obj)
 
 
 async def _committed(write: Write | None) -> None:
@@ -110,22 +117,24 @@ async def _committed(write: Write | None) -> None:
         await write.done
 
 
-async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
-    if write.done is not None:
-        await write.done
+async def _written(
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, size: int, propose: Callable[[], Write]
+) -> Reply:
+    """The answer to a write that takes time by `size` bytes."""
+    write = await state.workers.write(size * endpoint.strategy.weight, propose)
+    await _committed(write)
     return of_record(request, endpoint, write.record, write.status)
 
 
 async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     body = await _body_of(request)
-    intent = Intent(request.manager, request.dry_run, user=request.user)
+    intent = request.intent
 
     def propose() -> Write:
         obj = _own_object_in(state, request, endpoint, body)
         return writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
 
-    size = len(body) * endpoint.strategy.weight
-    return await _finish(request, endpoint, await state.workers.write(size, propose))
+    return await _written(state, request, endpoint, len(body), propose)
 
 
 async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -141,21 +150,17 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 
 async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    body = await _body_of(request)
-    address = request.address
-    key = (address.namespace, address.name)
-    intent = Intent(request.manager, request.dry_run, address.subresource, user=request.user)
+    body, key, intent = await _body_of(request), request.key, request.intent
 
     def propose() -> Write:
         obj = _own_object_in(state, request, endpoint, body)
         metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
         if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
             require(state.registry, request.user, request.attributes("create"))
-            return writes.create(state.registry, endpoint, obj, address.namespace, intent, was_missing=True)
+            return writes.create(state.registry, endpoint, obj, key[0], intent, was_missing=True)
         return writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
 
-    size = (len(body) + _size_of(endpoint, key)) * endpoint.strategy.weight
-    return await _finish(request, endpoint, await state.workers.write(size, propose))
+    return await _written(state, request, endpoint, len(body) + _size_of(endpoint, key), propose)
 
 
 def _size_of(endpoint: Endpoint, key: Key) -> int:
@@ -165,18 +170,16 @@ def _size_of(endpoint: Endpoint, key: Key) -> int:
 
 
 async def _patch(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    kind = patching.check_type(request, endpoint)
-    body = await read_body(request)
-    key = (request.address.namespace, request.address.name)
+    kind = _patch_type(request, endpoint)
+    body, key = await read_body(request), request.key
 
     def propose() -> Write:
         if kind == APPLY_PATCH:
-            return patching.server_side_apply(state, request, endpoint, body)
-        change = patching.change_of(request, kind, body, endpoint)
-        return patching.apply_change(state, request, endpoint, key, change)
+            return _server_side_apply(state, request, endpoint, body)
+        change = _change_of(request, kind, body, endpoint)
+        return _apply_change(state, request, endpoint, change)
 
-    size = (len(body) + _size_of(endpoint, key)) * endpoint.strategy.weight
-    return await _finish(request, endpoint, await state.workers.write(size, propose))
+    return await _written(state, request, endpoint, len(body) + _size_of(endpoint, key), propose)
 
 
 async def _delete_options(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> RawObject:
@@ -193,13 +196,13 @@ async def _delete_options(state: ServerState, request: ApiRequest, endpoint: End
 
 async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     options = await _delete_options(state, request, endpoint)
-    address, resource = request.address, endpoint.resource
-    record = writes.current(endpoint, (address.namespace, address.name))
+    resource = endpoint.resource
+    record = writes.current(endpoint, request.key)
     write = deletion.delete(state.registry, endpoint, record, options)
     await _committed(write)
     gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
     if gone and not endpoint.strategy.returns_deleted:
-        return of_object(errors.deleted_status(address.name, resource.group, resource.plural, record.uid))
+        return of_object(errors.deleted_status(record.key[1], resource.group, resource.plural, record.uid))
     return of_record(request, endpoint, write.record)
 
 
@@ -229,11 +232,122 @@ async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: 
     return Reply(200, ListBody(head, [endpoint.data(record) for record in deleted]))
 
 
+# --- patches ---------------------------------------------------------------------------------------
+
+
+def _patch_type(request: ApiRequest, endpoint: Endpoint) -> str:
+    """The kind of patch a request carries, if this resource takes such patches."""
+    kind = request.content_type
+    supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or not endpoint.strategy.custom]
+    if kind == "application/apply-patch+cbor" or kind not in supported:
+        raise errors.unsupported_media_type(supported)
+    return kind
+
+
+def _change_of(request: ApiRequest, kind: str, body: bytes, endpoint: Endpoint) -> Change:
+    """The function a JSON, merge or strategic merge patch stands for."""
+    change = _plain_change(kind, decode_value(request, body), endpoint.schema)
+    if b"null" not in body or endpoint.strategy.custom:
+        return change
+    return lambda obj: without_nulls_like_go(change(obj))
+
+
+def _plain_change(kind: str, value: object, schema: Schema | None) -> Change:
+    if kind == JSON_PATCH:
+        return lambda obj: patch.json_patch(obj, value)
+    if kind == STRATEGIC_PATCH and schema is not None:
+        return lambda obj: patch.strategic_merge_patch(obj, value, schema)
+    if kind in (MERGE_PATCH, STRATEGIC_PATCH):
+        return lambda obj: patch.merge_patch(obj, value)
+    raise errors.unsupported_media_type(PATCH_TYPES)
+
+
+def _apply_change(state: ServerState, request: ApiRequest, endpoint: Endpoint, change: Change) -> Write:
+    """Patch the newest state of an object through its main endpoint or a subresource."""
+    record = writes.current(endpoint, request.key)
+    obj = change(endpoint.object(record))
+    _check_identity(endpoint, obj, record.key)
+    meta = metadata.own_metadata(obj)
+    if not meta.get("resourceVersion"):
+        meta["resourceVersion"] = str(record.rv)
+    obj = check(request, endpoint, obj)
+    return writes.update(state.registry, endpoint, record, obj, request.intent)
+
+
+def _check_identity(endpoint: Endpoint, obj: RawObject, key: Key) -> None:
+    resource = endpoint.resource
+    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if obj.get(field) != wanted:
+            raise errors.bad_request(
+                f"the {field} in the patched object ({obj.get(field)}) does not match the expected {field} "
+                f"({wanted})"
+            )
+    name = mapping(obj, "metadata").get("name")
+    if name != key[1]:
+        raise errors.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({key[1]})"
+        )
+
+
+# --- server-side apply ------------------------------------------------------------------------------
+
+
+def _server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Write:
+    address, key = request.address, request.key
+    manager = request.query.get("fieldManager", "")
+    if not manager:
+        raise errors.bad_request(
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: '
+            "is required for apply patch"
+        )
+    config = decode_body(request, body, APPLY_PATCH)
+    if b"null" in body and not endpoint.strategy.custom:
+        config = without_nulls_like_go(config)
+    metadata.check_envelope(endpoint, config, state.registry.kinds)
+    meta = metadata.own_metadata(config)
+    metadata.settle_key(endpoint, meta, key)
+    config = check(request, endpoint, config)
+    if not address.subresource and endpoint.strategy.status_apart:
+        config.pop("status", None)
+    record = endpoint.bucket.newest(key)
+    if record is None and address.subresource:
+        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
+    live = endpoint.object(record) if record is not None else None
+    if live is not None and meta.get("resourceVersion") not in (None, "", str(record.rv if record else 0)):
+        raise errors.conflict(endpoint.resource.plural, endpoint.resource.group, address.name)
+    meta.pop("resourceVersion", None)
+    merged = _applied(state, request, endpoint, live, config)
+    intent = replace(request.intent, tracked=True)  # `fieldManager` is its manager
+    if record is None:
+        require(state.registry, request.user, request.attributes("create"))
+        return writes.create(state.registry, endpoint, merged, address.namespace, intent, was_missing=True)
+    merged["metadata"]["resourceVersion"] = str(record.rv)
+    return writes.update(state.registry, endpoint, record, merged, intent)
+
+
+def _applied(
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, live: RawObject | None, config: RawObject
+) -> RawObject:
+    schema, address = endpoint.schema, request.address
+    if schema is None:
+        return patch.merge_patch(live or {}, config)
+    return patch.apply(
+        live,
+        config,
+        schema,
+        manager=request.query["fieldManager"],
+        now=state.registry.timestamp(),
+        subresource=address.subresource,
+        force=request.flag("force"),
+        reset=endpoint.strategy.reset_fields(address.subresource),
+    )
+
+
 # --- subresources -----------------------------------------------------------------------------------
 
 
 async def _get_scale(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return of_object(scale.of(endpoint, lists.committed(request, endpoint)))
+    return of_object(writes.scale_of(endpoint, lists.committed(request, endpoint)))
 
 
 async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -242,45 +356,39 @@ async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint
 
 
 async def _patch_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    kind = patching.check_type(request, endpoint)
+    kind = _patch_type(request, endpoint)
     body = await read_body(request)
 
     def change(scaled: RawObject) -> RawObject:
-        return patching.change_of(request, kind, body, endpoint)(scaled)
+        return _change_of(request, kind, body, endpoint)(scaled)
 
     return await _scaled(state, request, endpoint, len(body), change)
 
 
 async def _scaled(
-    state: ServerState, request: ApiRequest, endpoint: Endpoint, size: int, change: patching.Change
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, size: int, change: Change
 ) -> Reply:
-    address = request.address
-    key = (address.namespace, address.name)
-    intent = Intent(request.manager, request.dry_run, address.subresource, user=request.user)
+    key, intent = request.key, request.intent
 
     def propose() -> Write:
         record = writes.current(endpoint, key)
-        obj = _part(state, request, change(scale.of(endpoint, record)))
-        return scale.update(state.registry, endpoint, record, obj, intent)
+        obj = _part(state, request, change(writes.scale_of(endpoint, record)))
+        return writes.update_scale(state.registry, endpoint, record, obj, intent)
 
     write = await state.workers.write(size + _size_of(endpoint, key), propose)
     await _committed(write)
-    return of_object(scale.of(endpoint, write.record))
+    return of_object(writes.scale_of(endpoint, write.record))
 
 
 def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
     """What was sent to a subresource that has a kind of its own, checked against that kind's schema."""
     part = SUBRESOURCES[request.address.subresource]
     gvk = (part.group, part.version, part.kind)
-    return field_validation.check_as(request, state.registry.schemas, gvk, obj)
+    return check_as(request, state.registry.schemas, gvk, obj)
 
 
 async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     return await _act(partial(bind, user=request.user), state, request, endpoint)
-
-
-async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return await _act(evict, state, request, endpoint)
 
 
 async def _act(
@@ -295,17 +403,16 @@ async def _act(
             obj["apiVersion"] = "policy/v1"
         return _part(state, request, obj)
 
-    obj, address = await state.workers.run(len(body), part), request.address
-    await _committed(act(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run))
+    obj = await state.workers.run(len(body), part)
+    await _committed(act(state.registry, *request.key, obj, dry_run=request.dry_run))
     return of_object(errors.success(), 201)
 
 
 async def _token(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    body, address = await _body_of(request), request.address
-    obj = await state.workers.run(
-        len(body), lambda: _part(state, request, _object_in(request, endpoint, body))
-    )
-    return of_object(request_token(state.registry, address.namespace, address.name, obj), 201)
+    body = await _body_of(request)
+    part = partial(_part, state, request)
+    obj = await state.workers.run(len(body), lambda: part(_object_in(request, endpoint, body)))
+    return of_object(request_token(state.registry, *request.key, obj), 201)
 
 
 async def _enter(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -341,7 +448,7 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("scale", "update"): _put_scale,
     ("scale", "patch"): _patch_scale,
     ("binding", "create"): _bind,
-    ("eviction", "create"): _evict,
+    ("eviction", "create"): partial(_act, evict),
     **{(name, verb): _enter for name in _ASKED for verb in SUBRESOURCES[name].verbs},
     ("token", "create"): _token,
 }

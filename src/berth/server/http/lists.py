@@ -16,17 +16,17 @@ from dataclasses import dataclass
 import msgspec
 
 from berth.kube.objects import Key, RawObject
-from berth.kube.validation import FieldError
+from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
 from berth.server.http import replies
 from berth.server.http.replies import ListBody, Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
 from berth.server.http.state import ServerState
+from berth.server.registry.checks import Found, forbidden, invalid, one_of
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
-from berth.server.storage.history import Record
+from berth.server.storage.bucket import Record, encode
 from berth.server.storage.selectors import Match
-from berth.server.storage.store import encode
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
@@ -63,10 +63,9 @@ async def get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Re
 
 def committed(request: ApiRequest, endpoint: Endpoint) -> Record:
     """The object a request names, or 404."""
-    address = request.address
-    record = endpoint.bucket.records.get((address.namespace, address.name))
+    record = endpoint.bucket.records.get(request.key)
     if record is None:
-        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
+        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, request.key[1])
     return record
 
 
@@ -125,7 +124,7 @@ async def _each(records: list[Record], encoded: Callable[[Record], bytes]) -> li
 
 async def _as_table(request: ApiRequest, endpoint: Endpoint, page: _Page, metadata: RawObject) -> Reply:
     include = replies.include(request)
-    head = replies.table(endpoint, (), include)
+    head = replies.table(endpoint, include)
     del head["rows"]
     rows = await _each(page.records, lambda record: encode(replies.row(endpoint, record, include)))
     return Reply(200, ListBody({**head, "metadata": metadata}, rows, "rows"))
@@ -156,7 +155,7 @@ def _page(state: ServerState, request: ApiRequest, endpoint: Endpoint, match: Ma
     limit = request.number("limit") or 0
     token_text = request.query.get("continue", "")
     exact = request.query.get("resourceVersionMatch", "")
-    _check_options(request, exact)
+    refuse(_wrong_options(request, exact))
     start: Key | None = None
     if token_text:
         token = _read_token(token_text)
@@ -189,27 +188,28 @@ def _page(state: ServerState, request: ApiRequest, endpoint: Endpoint, match: Ma
     return _Page(shown, rv, _write_token(rv, shown[-1].key), remaining)
 
 
-def _check_options(request: ApiRequest, exact: str) -> None:
-    found: list[FieldError] = []
-    rv = request.query.get("resourceVersion", "")
+def _wrong_options(request: ApiRequest, exact: str) -> Found:
+    rv, path = request.query.get("resourceVersion", ""), "resourceVersionMatch"
     if (request.number("limit") or 0) < 0:
-        found.append(FieldError("limit", "FieldValueInvalid", "must be greater than or equal to 0", -1))
+        yield invalid("limit", -1, NEGATIVE)
     if exact and not rv:
-        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+        yield forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided")
     if exact and request.query.get("continue"):
-        detail = "resourceVersionMatch is forbidden when continue is provided"
-        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
-    if exact and exact not in ("Exact", "NotOlderThan"):
-        detail = 'supported values: "Exact", "NotOlderThan"'
-        found.append(FieldError("resourceVersionMatch", "FieldValueNotSupported", detail, exact))
+        yield forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
+    if exact:
+        yield from one_of(path, exact, ("Exact", "NotOlderThan"))
     if exact == "Exact" and rv == "0":
-        detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+        yield forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if request.query.get("sendInitialEvents"):
-        detail = "sendInitialEvents is forbidden for list"
-        found.append(FieldError("sendInitialEvents", "FieldValueForbidden", detail))
-    if found:
+        yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+
+
+def refuse(wrong: Found) -> None:
+    """
+    Raises:
+        StatusError: something is wrong with the options of a list or watch (422).
+    """
+    if found := list(wrong):
         raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import bisect
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
@@ -18,12 +18,11 @@ from berth.server.connections import answer_at_once
 from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
-from berth.server.storage.history import Record
-from berth.server.storage.store import decode, encode
-from berth.server.tables import partial_metadata, render_row, render_table
+from berth.server.storage.bucket import Record, decode, encode
+from berth.server.tables.cells import partial_metadata, render_row, render_table
 
 META_V1 = "meta.k8s.io/v1"
-_JSON = b"application/json"
+JSON_TYPE = b"application/json"
 _YAML = b"application/yaml"
 _GZIP_FROM = 128 * 1024  # kube-apiserver's threshold
 _PIECE = 128 * 1024  # made before others have a turn, or a little more
@@ -79,7 +78,7 @@ class Reply:
 
     status: int
     body: bytes | ListBody
-    content_type: bytes = _JSON
+    content_type: bytes = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -90,9 +89,7 @@ def of_object(obj: object, status: int = 200) -> Reply:
 def of_record(request: ApiRequest, endpoint: Endpoint, record: Record, status: int = 200) -> Reply:
     form = request.accept
     if form == TABLE:
-        rendered = table(endpoint, [record], include(request))
-        rendered["metadata"] = {"resourceVersion": str(record.rv)}
-        return Reply(status, encode(rendered))
+        return Reply(status, encode(table(endpoint, include(request), record)))
     if form == PARTIAL:
         return Reply(status, partial_data(record))
     return Reply(status, endpoint.data(record))
@@ -108,15 +105,13 @@ def partial_data(record: Record) -> bytes:
 
 
 def table(
-    endpoint: Endpoint, records: Sequence[Record], include_object: str, *, headers: bool = True
+    endpoint: Endpoint, include_object: str, record: Record | None = None, *, headers: bool = True
 ) -> RawObject:
-    return render_table(
-        endpoint.strategy.columns,
-        [endpoint.object(record) for record in records],
-        time.time(),
-        include_object,
-        headers=headers,
-    )
+    """The table of one object, or of none."""
+    objects = [endpoint.object(record)] if record is not None else []
+    metadata = {"resourceVersion": str(record.rv)} if record is not None else {}
+    columns = endpoint.strategy.columns
+    return render_table(columns, objects, time.time(), include_object, metadata=metadata, headers=headers)
 
 
 def row(endpoint: Endpoint, record: Record, include_object: str) -> RawObject:
@@ -133,7 +128,7 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
     if isinstance(body, bytes) and _is_plain(request, reply, len(body)):
         if request.cycle is not None and answer_at_once(request.cycle, reply.status, body):
             return
-        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON_TYPE)]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
         return
@@ -144,8 +139,8 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         await send({"type": "http.response.body", "body": b""})
         return
     headers.extend(_warning(text) for text in (request.notice, *request.warnings) if text)
-    content_type, size = reply.content_type, _size(body)
-    is_json = content_type is _JSON
+    content_type, size = reply.content_type, len(body) if isinstance(body, bytes) else body.size
+    is_json = content_type is JSON_TYPE
     pretty = is_json and request.query.get("pretty") in ("1", "true") and size <= _PRETTY_UP_TO
     if pretty and (size < _PIECE or isinstance(body, bytes)):
         body, pretty = msgspec.json.format(_joined(body), indent=2) + b"\n", False
@@ -174,7 +169,7 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
 def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
     """Whether a body is sent as it is, with nothing to say about it, as most are."""
     return (
-        reply.content_type is _JSON
+        reply.content_type is JSON_TYPE
         and size < _GZIP_FROM
         and reply.status != 304
         and not reply.headers
@@ -183,10 +178,6 @@ def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
         and "pretty" not in request.query
         and b"yaml" not in request.headers.get(b"accept", b"")
     )
-
-
-def _size(body: bytes | ListBody) -> int:
-    return len(body) if isinstance(body, bytes) else body.size
 
 
 def _parts(body: bytes | ListBody, *, pretty: bool) -> Iterable[bytes]:

@@ -11,9 +11,11 @@ from urllib.parse import parse_qsl, unquote
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from berth.kube.objects import Key
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
 from berth.server.registry.users import ADMIN, Attributes, User
+from berth.server.registry.writes import Intent
 from berth.server.storage.selectors import selected_name
 
 Scope = MutableMapping[str, Any]
@@ -91,6 +93,15 @@ class ApiRequest:
         if not name and verb in ("list", "watch"):
             name = selected_name(self.query.get("fieldSelector", ""))
         return Attributes(verb, address.group, address.plural, address.subresource, namespace, name)
+
+    @property
+    def key(self) -> Key:
+        """Of the object that is addressed."""
+        return (self.address.namespace, self.address.name)
+
+    @property
+    def intent(self) -> Intent:
+        return Intent(self.manager, self.dry_run, self.address.subresource, user=self.user)
 
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "")

@@ -14,18 +14,17 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import lists, replies
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
 from berth.server.http.state import ServerState
+from berth.server.registry.checks import Found, forbidden
 from berth.server.registry.strategy import Endpoint
-from berth.server.storage.history import Record, WatchEvent
+from berth.server.storage.bucket import Record, WatchEvent, decode, encode
 from berth.server.storage.selectors import Match
-from berth.server.storage.store import decode, encode
-from berth.server.tables import partial_metadata
+from berth.server.tables.cells import partial_metadata, render_table
 
 _log = logging.getLogger(__name__)
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -145,9 +144,7 @@ class ClientWatcher:
     def _encode(self, kind: str, record: Record, *, columns: bool = False) -> bytes:
         shape = self._shape
         if shape.form == TABLE:
-            table = replies.table(shape.endpoint, [record], shape.include, headers=columns)
-            table["metadata"] = {"resourceVersion": str(record.rv)}
-            data = encode(table)
+            data = encode(replies.table(shape.endpoint, shape.include, record, headers=columns))
         elif shape.form == PARTIAL:
             data = replies.partial_data(record)
         else:
@@ -163,14 +160,9 @@ class ClientWatcher:
         if self._shape.form == PARTIAL:
             obj.update(kind="PartialObjectMetadata", apiVersion=replies.META_V1)
         elif self._shape.form == TABLE:
-            row = {"cells": [], "object": partial_metadata(obj)}
-            obj = {
-                "kind": "Table",
-                "apiVersion": replies.META_V1,
-                "metadata": {"resourceVersion": str(rv)},
-                "columnDefinitions": None,
-                "rows": [row],
-            }
+            rows = [{"cells": [], "object": partial_metadata(obj)}]
+            metadata = {"resourceVersion": str(rv)}
+            obj = {**render_table((), (), 0.0, metadata=metadata, headers=False), "rows": rows}
         return encode({"type": BOOKMARK, "object": obj}) + b"\n"
 
 
@@ -191,13 +183,13 @@ class _Start:
     initial: list[Record]
     missed: list[WatchEvent]
     rv: int
-    announce: bool  # a bookmark after the initial state
+    announce: bool = False  # a bookmark after the initial state
     error: StatusError | None = None
 
 
 async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
     match = lists.match_of(request, endpoint)
-    _check_options(request)
+    lists.refuse(_wrong_options(request))
     shape = WatchShape(endpoint, request.accept, replies.include(request))
     bookmarks = request.flag("allowWatchBookmarks")
     timeout = request.number("timeoutSeconds")
@@ -209,14 +201,9 @@ async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, sen
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
     request.streaming = True
     try:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
-            }
-        )
-        stream = _frames(state, watcher, start, match, (lasts, bookmarks))
+        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        stream = _frames(state, watcher, start, match, lasts, bookmarks=bookmarks)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(None) as patience, contextlib.aclosing(stream) as frames:
             watcher.too_slow = lambda: patience.reschedule(loop.time() + _LAST_WORDS)
@@ -238,19 +225,16 @@ async def _disconnect(receive: Receive, watcher: ClientWatcher) -> None:
     watcher.close()
 
 
-def _check_options(request: ApiRequest) -> None:
+def _wrong_options(request: ApiRequest) -> Found:
     initial, matching = "sendInitialEvents" in request.query, request.query.get("resourceVersionMatch", "")
-    found: list[FieldError] = []
     if initial and matching != "NotOlderThan":
         detail = 'sendInitialEvents requires setting resourceVersionMatch to "NotOlderThan"'
-        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+        yield forbidden("resourceVersionMatch", detail)
     if matching and not initial:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+        yield forbidden("resourceVersionMatch", detail)
     if request.query.get("continue"):
-        found.append(FieldError("continue", "FieldValueForbidden", "continue is forbidden for watch"))
-    if found:
-        raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
+        yield forbidden("continue", "continue is forbidden for watch")
 
 
 def _start(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> _Start:
@@ -263,20 +247,19 @@ def _start(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> _Star
     if sends_initial:
         return _Start(bucket.in_namespace(namespace), [], current, announce=True)
     if not asked and "sendInitialEvents" not in request.query:
-        return _Start(bucket.in_namespace(namespace), [], current, announce=False)
+        return _Start(bucket.in_namespace(namespace), [], current)
     if not asked:
-        return _Start([], [], current, announce=False)
+        return _Start([], [], current)
     if not bucket.history.reaches(asked):
         message = f"too old resource version: {asked} ({bucket.history.trimmed})"
-        return _Start([], [], current, announce=False, error=errors.expired(message))
-    return _Start([], bucket.history.after(asked), max(current, asked), announce=False)
+        return _Start([], [], current, error=errors.expired(message))
+    return _Start([], bucket.history.after(asked), max(current, asked))
 
 
 async def _frames(
-    state: ServerState, watcher: ClientWatcher, start: _Start, match: Match, options: tuple[float, bool]
+    state: ServerState, watcher: ClientWatcher, start: _Start, match: Match, lasts: float, *, bookmarks: bool
 ) -> AsyncGenerator[bytes, None]:
     """Everything the client gets to read, in pieces."""
-    lasts, bookmarks = options
     if start.error is not None:
         yield encode({"type": ERROR, "object": start.error.status()}) + b"\n"
         return

@@ -13,6 +13,7 @@ else waiting; and there until kube-apiserver would have given it up.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -51,14 +52,11 @@ class Workers:
                 return _within(_AT_ONCE, work)
         except budget.BudgetError:
             pass
-        try:
+        with contextlib.suppress(budget.BudgetError):
             return await _by(end, self._large, lambda: _within(_LARGE, work))
-        except budget.BudgetError:
-            pass
-        try:
+        with contextlib.suppress(budget.BudgetError):
             return await _by(end, self._endless, lambda: _until(end, work))
-        except budget.BudgetError:
-            raise errors.timeout() from None
+        raise errors.timeout()
 
     async def write(self, size: int, propose: Callable[[], Write]) -> Write:
         """The same for what proposes a write; it is called again if another write came first.

@@ -15,12 +15,15 @@ from berth.kube.schema import SchemaRegistry
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.openapi import gnostic
 from berth.server.openapi.paths import parameters, paths
-from berth.server.openapi.schemas import Components
-from berth.server.openapi.swagger import to_swagger
-from berth.server.registry.resources import ServedResource
+from berth.server.openapi.schemas import SCHEMAS_PREFIX, Components
+from berth.server.registry.strategy import ServedResource
 from berth.server.settings import BUILD
 
 _SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+_DEFINITIONS = "#/definitions/"
+_PARAMETERS_V3, _PARAMETERS_V2 = "#/components/parameters/", "#/parameters/"
+_V3_ONLY = frozenset({"anyOf", "not", "nullable", "oneOf"})
+_VERBS = frozenset({"get", "put", "post", "patch", "delete"})
 
 
 class OpenApi:
@@ -106,3 +109,115 @@ class OpenApi:
             },
             "security": [{"BearerToken": []}],
         }
+
+
+# --- a v3 document said in v2 words, for the clients that still ask for it
+
+
+def to_swagger(document: dict[str, Any]) -> dict[str, Any]:
+    components = document["components"]
+    return {
+        "swagger": "2.0",
+        "info": document["info"],
+        "paths": {path: _place(place) for path, place in document["paths"].items()},
+        "definitions": {name: _schema(schema) for name, schema in components["schemas"].items()},
+        "parameters": {name: _parameter(held) for name, held in components["parameters"].items()},
+        "securityDefinitions": components["securitySchemes"],
+        "security": document["security"],
+    }
+
+
+def _place(place: dict[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {verb: _operation(held) for verb, held in place.items() if verb in _VERBS}
+    written["parameters"] = [_parameter(held) for held in place.get("parameters", ())]
+    return written
+
+
+def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        name: held for name, held in operation.items() if name not in ("requestBody", "responses")
+    }
+    written["parameters"] = [_parameter(held) for held in operation["parameters"]]
+    body = operation.get("requestBody")
+    if body is not None:
+        content: dict[str, Any] = body["content"]
+        written["consumes"] = list(content)
+        schema = _schema(next(iter(content.values()))["schema"])
+        written["parameters"].append(
+            {"name": "body", "in": "body", "required": body.get("required", False), "schema": schema}
+        )
+    produced: dict[str, None] = {}
+    written["responses"] = {}
+    for code, answer in operation["responses"].items():
+        media, held = next(iter(answer["content"].items()))
+        produced[media] = None
+        written["responses"][code] = {"description": answer["description"], "schema": _schema(held["schema"])}
+    written["produces"] = list(produced)
+    return written
+
+
+def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in parameter:
+        return {"$ref": parameter["$ref"].replace(_PARAMETERS_V3, _PARAMETERS_V2)}
+    written = {name: held for name, held in parameter.items() if name != "schema"}
+    return {**written, **parameter["schema"]}
+
+
+def _schema(schema: Any) -> Any:  # noqa: ANN401 -- a schema, or true where one may stand
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return {"$ref": schema["$ref"].replace(SCHEMAS_PREFIX, _DEFINITIONS)}
+    written = {name: _keyword(name, held) for name, held in schema.items() if name not in _V3_ONLY}
+    if "oneOf" in schema and "type" not in schema and not _is_open(schema):
+        written["type"] = "string"
+    _loosen(schema, written)
+    inner = written.get("allOf")
+    if isinstance(inner, list) and len(inner) == 1 and "$ref" in inner[0]:
+        del written["allOf"]
+        written["$ref"] = inner[0]["$ref"]
+    return written
+
+
+_OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    return any(schema.get(mark) for mark in _OPEN)
+
+
+def _loosen(schema: dict[str, Any], written: dict[str, Any]) -> None:
+    """Take away what kubectl would hold against a legal object or cannot read.
+
+    It knows neither null nor unknown fields, and no arrays of anything (kube-apiserver's
+    ``ToStructuralOpenAPIV2`` does the same to custom resources).
+    """
+    nullable, unknown = schema.get("nullable"), schema.get(_OPEN[0])
+    if nullable or unknown:
+        written.pop("items", None)
+        written.pop("properties", None)
+    if nullable or (unknown and written.get("type") == "object"):
+        written.pop("type", None)
+    if written.get("type") == "array" and "items" not in written:
+        del written["type"]
+    properties = schema.get("properties") or {}
+    if "required" in written and properties:
+        required = [name for name in written["required"] if not _is_nullable(properties.get(name))]
+        written["required"] = required
+        if not required:
+            del written["required"]
+
+
+def _is_nullable(schema: Any) -> bool:  # noqa: ANN401
+    return isinstance(schema, dict) and bool(schema.get("nullable"))
+
+
+def _keyword(name: str, held: Any) -> Any:  # noqa: ANN401
+    match name:
+        case "properties":
+            return {field: _schema(inner) for field, inner in held.items()}
+        case "items" | "additionalProperties":
+            return _schema(held)
+        case "allOf":
+            return [_schema(inner) for inner in held]
+    return held

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.well_known import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server.openapi.schemas import Components
-from berth.server.registry.resources import SUBRESOURCES, ServedResource
+from berth.server.registry.strategy import SUBRESOURCES, ServedResource
 
 _BODY_TYPES = (JSON, "application/yaml")
 PATCH_TYPES = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
@@ -171,17 +171,14 @@ def _operation(target: _Target, verb: str, components: Components) -> _Place:
         content = {media: {"schema": target.body} for media in _BODY_TYPES}
         operation["requestBody"] = {"required": True, "content": content}
     elif verb == "patch":
-        types = PATCH_TYPES if _is_builtin(target) else PATCH_TYPES[:-1]
+        builtin = str(target.body.get("$ref", "")).startswith("#/components/schemas/io.k8s.")
+        types = PATCH_TYPES if builtin else PATCH_TYPES[:-1]
         content = {media: {"schema": components.patch()} for media in types}
         operation["requestBody"] = {"required": True, "content": content}
     elif verb in ("delete", "deletecollection"):
         options = components.builtin("meta.v1.DeleteOptions")
         operation["requestBody"] = {"content": {JSON: {"schema": options}}}
     return operation
-
-
-def _is_builtin(target: _Target) -> bool:
-    return str(target.body.get("$ref", "")).startswith("#/components/schemas/io.k8s.")
 
 
 def _where(resource: ServedResource) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import yaml
 
 from berth.kube.schema import NO_DEFAULT, Schema, SchemaNode, SchemaStruct, builtin
 from berth.kube.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
-from berth.server.registry.resources import ServedResource
+from berth.server.registry.strategy import ServedResource
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 SCHEMAS_PREFIX = "#/components/schemas/"
@@ -166,15 +166,8 @@ def _merge_attributes(node: SchemaNode) -> dict[str, Any]:
             extra["x-kubernetes-list-map-keys"] = list(node.list_keys)
     elif node.atomic and node.values is not None:
         extra["x-kubernetes-map-type"] = "atomic"
-    strategies = [
-        word
-        for word, given in (
-            ("merge", node.merge),
-            ("retainKeys", node.retain_keys),
-            ("replace", node.replace),
-        )
-        if given
-    ]
+    words = {"merge": node.merge, "retainKeys": node.retain_keys, "replace": node.replace}
+    strategies = [word for word, given in words.items() if given]
     if strategies:
         extra["x-kubernetes-patch-strategy"] = ",".join(strategies)
     if node.merge_key:

@@ -12,9 +12,8 @@ from typing import Any
 
 from berth.kube.schema import Schema
 from berth.kube.well_known import LAST_APPLIED
-from berth.server.errors import StatusError, bad_request
+from berth.server.errors import StatusError, bad_request, refuse_depth
 from berth.server.patch import fieldset, managers
-from berth.server.patch.errors import refuse_depth
 from berth.server.patch.fieldset import FieldSet, Path
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, compare, fields_of, merge, require_schema, without

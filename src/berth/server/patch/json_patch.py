@@ -6,8 +6,7 @@ import copy
 from typing import Any
 
 from berth.kube.schema.budget import step
-from berth.server.errors import StatusError, bad_request
-from berth.server.patch.errors import refuse_depth, unprocessable
+from berth.server.errors import StatusError, bad_request, refuse_depth, unprocessable
 
 MAX_OPERATIONS = 10_000
 # Deep copies multiply; the body limit does not bound the size of the outcome.

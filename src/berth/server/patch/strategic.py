@@ -16,8 +16,7 @@ from typing import Any
 from berth.kube.schema import Schema, SchemaNode
 from berth.kube.schema.budget import step
 from berth.kube.schema.scalars import json_type
-from berth.server.errors import StatusError, bad_request
-from berth.server.patch.errors import refuse_depth, unprocessable
+from berth.server.errors import bad_request, refuse_depth, unprocessable
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -88,12 +87,9 @@ def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
     keys = patch.get(_RETAIN)
     if keys is None:
         return dict(original)
-    if not isinstance(keys, list):
-        raise bad_request("the $retainKeys list does not cover the fields of the patch")
-    keys = set(map(_hashable, keys))
-    if any(
-        name not in keys for name, value in patch.items() if not name.startswith("$") and value is not None
-    ):
+    named = [name for name, value in patch.items() if not name.startswith("$") and value is not None]
+    keys = set(map(_hashable, keys)) if isinstance(keys, list) else None
+    if keys is None or not keys.issuperset(named):
         raise bad_request("the $retainKeys list does not cover the fields of the patch")
     return {name: value for name, value in original.items() if name in keys}
 
@@ -141,12 +137,8 @@ def _hashable(value: object) -> object:
 
 def _key_of(item: object, key: str) -> Any:  # noqa: ANN401
     if not isinstance(item, dict) or item.get(key) is None:
-        raise _no_merge_key(item, key)
+        raise unprocessable(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
     return item[key]
-
-
-def _no_merge_key(item: object, key: str) -> StatusError:
-    return unprocessable(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
 
 
 def _edit_lists(
@@ -155,28 +147,21 @@ def _edit_lists(
     """Carry out the directives that stand beside a list rather than inside it."""
     for name, value in patch.items():
         if name.startswith(_DELETE_FROM):
-            _delete_from(merged, name.removeprefix(_DELETE_FROM), value)
+            field = name.removeprefix(_DELETE_FROM)
+            if not isinstance(value, list):
+                raise bad_request("invalid patch format of primitive list")
+            if isinstance(held := merged.get(field), list):
+                unwanted = set(map(_hashable, value))
+                merged[field] = [item for item in held if _hashable(item) not in unwanted]
     for name, value in patch.items():
         if name.startswith(_ORDER):
             field = name.removeprefix(_ORDER)
-            _reorder(original.get(field), merged, field, value, node.child(field))
-
-
-def _delete_from(merged: dict[str, Any], field: str, values: object) -> None:
-    if not isinstance(values, list):
-        raise bad_request("invalid patch format of primitive list")
-    held = merged.get(field)
-    if isinstance(held, list):
-        unwanted = set(map(_hashable, values))
-        merged[field] = [item for item in held if _hashable(item) not in unwanted]
-
-
-def _reorder(before: object, merged: dict[str, Any], field: str, order: object, node: SchemaNode) -> None:
-    held = merged.get(field)
-    if not isinstance(order, list):
-        raise bad_request("invalid patch format of setElementOrder list")
-    if isinstance(held, list):
-        merged[field] = _in_order(held, order, before if isinstance(before, list) else (), node.merge_key)
+            if not isinstance(value, list):
+                raise bad_request("invalid patch format of setElementOrder list")
+            if isinstance(held := merged.get(field), list):
+                before = original.get(field)
+                before = before if isinstance(before, list) else ()
+                merged[field] = _in_order(held, value, before, node.child(field).merge_key)
 
 
 def _in_order(items: list[Any], wanted: list[Any], before: Sequence[Any], key: str = "") -> list[Any]:

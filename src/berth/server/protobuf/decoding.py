@@ -1,18 +1,51 @@
-"""Objects out of protobuf: the envelope Kubernetes puts around them, and the messages inside.
+"""Objects out of protobuf: the envelope Kubernetes puts around them, the messages inside, and single values.
 
-A Go program writes every field that is no pointer, even a zero one, where its JSON form would leave
-it out; so here, too, such zeros are left out (see :mod:`berth.server.protobuf.messages`).
+A Go program writes every field that is no pointer, even a zero one, where its JSON form would leave it out;
+so here, too, such zeros are left out. Which fields the messages have is read from the packaged table.
+
+A message maps the numbers of its fields to an expression: the name in JSON, the type, and perhaps
+``keep``. ``[T]`` is a list, ``{T}`` a map of strings to T; a type with a capital letter is a message,
+of the same package unless another one is named. The name ``.`` stands for a message whose fields
+belong to the outer one in JSON. ``keep`` marks what JSON shows even if it is zero: optional values
+that are present, and fields that are never left out.
 """
 
 from __future__ import annotations
 
-from berth.server.protobuf.messages import FieldType, fields_of, message_of
-from berth.server.protobuf.values import SCALARS, SHAPES, Json, default, unpacked
-from berth.server.protobuf.wire import BYTES, NOTHING, Field, ProtobufError, UnknownKindError, fields
+import math
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import msgspec
+
+from berth.server.protobuf.wire import (
+    BYTES,
+    FIXED64,
+    NOTHING,
+    VARINT,
+    Field,
+    ProtobufError,
+    UnknownKindError,
+    fields,
+    varint,
+)
+
+Json = Any
+Shape = Literal["one", "list", "map"]
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 PREFIX = b"k8s\x00"
 _DEPTH = 100  # of messages in messages
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT = 1 << 53  # up to here every whole number has a float of its own
+# Every group version knows these kinds, whatever else it holds.
+_EVERYWHERE = frozenset({"CreateOptions", "DeleteOptions", "PatchOptions", "Status", "UpdateOptions"})
 
 
 def decode(body: bytes) -> dict[str, Json]:
@@ -93,3 +126,185 @@ def _entry(field: Field, kind: FieldType, depth: int) -> dict[str, Json]:
             given = part
     value = _value(given, kind, depth)
     return {} if value is None else {key: value}
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """One field of a message, taken from its expression."""
+
+    name: str
+    type: str
+    shape: Shape
+    keep: bool
+    message: bool
+
+    @property
+    def inline(self) -> bool:
+        return self.name == "."
+
+
+class Table(msgspec.Struct, frozen=True):
+    """The packaged file: the package of each group version, and the fields of each message."""
+
+    groups: dict[str, str]
+    messages: dict[str, dict[str, str]]
+
+
+@cache
+def table() -> Table:
+    raw = files("berth.server.protobuf").joinpath("fields.json").read_bytes()
+    return msgspec.json.decode(raw, type=Table)
+
+
+def message_of(api_version: str, kind: str) -> str | None:
+    """The message of a kind, such as ``apps.v1.Deployment``."""
+    if kind in _EVERYWHERE:
+        return f"meta.v1.{kind}"
+    package = table().groups.get(api_version)
+    name = f"{package}.{kind}"
+    return name if name in table().messages else None
+
+
+@cache
+def fields_of(message: str) -> dict[int, FieldType]:
+    home = message.rpartition(".")[0]
+    return {int(number): _parsed(text, home) for number, text in table().messages[message].items()}
+
+
+def _parsed(text: str, home: str) -> FieldType:
+    name, base, *flags = text.split(" ")
+    shape: Shape = "one"
+    if base[0] in "[{":
+        shape = "list" if base[0] == "[" else "map"
+        base = base[1:-1]
+    message = base.rpartition(".")[2][0].isupper()
+    if message and "." not in base:
+        base = f"{home}.{base}"
+    return FieldType(name, base, shape, keep="keep" in flags, message=message)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _text(field: Field) -> str:
+    field.expect(BYTES)
+    try:
+        return str(field.data, "utf-8")
+    except UnicodeDecodeError:
+        raise ProtobufError(f"field {field.tag}: text is not UTF-8") from None
+
+
+def _base64(field: Field) -> str:
+    field.expect(BYTES)
+    return b64encode(field.data).decode("ascii")
+
+
+def _bool(field: Field) -> bool:
+    field.expect(VARINT)
+    return field.number != 0
+
+
+def _whole(bits: int) -> Callable[[Field], int]:
+    def read(field: Field) -> int:
+        field.expect(VARINT)
+        number = field.number & ((1 << bits) - 1)
+        return number - (1 << bits) if number >> (bits - 1) else number
+
+    return read
+
+
+def _double(field: Field) -> float:
+    field.expect(FIXED64)
+    (value,) = struct.unpack("<d", field.data)
+    if not math.isfinite(value):
+        raise ProtobufError(f"field {field.tag}: {value} has no JSON form")
+    number: float = value
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
+
+
+def _embedded(field: Field) -> Json:
+    """JSON inside protobuf; nothing at all stands for null."""
+    field.expect(BYTES)
+    if not field.data:
+        return None
+    try:
+        return msgspec.json.decode(field.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtobufError(f"field {field.tag}: embedded data is not JSON: {error}") from None
+
+
+SCALARS: dict[str, Callable[[Field], Json]] = {
+    "string": _text,
+    "bytes": _base64,
+    "bool": _bool,
+    "int32": _whole(32),
+    "int64": _whole(64),
+    "double": _double,
+    "json": _embedded,
+}
+_NUMBERS = frozenset({"bool", "int32", "int64"})
+
+
+def default(kind: str) -> Field:
+    """A field that was left out of a map entry."""
+    return Field(2, VARINT if kind in _NUMBERS else BYTES, 0, NOTHING)
+
+
+def unpacked(field: Field, kind: str) -> Iterator[Field]:
+    """The elements of a list of numbers, which may be written in one run of bytes."""
+    if field.wire != BYTES or kind not in _NUMBERS:
+        yield field
+        return
+    at = 0
+    while at < len(field.data):
+        number, at = varint(field.data, at)
+        yield Field(field.tag, VARINT, number, NOTHING)
+
+
+# --- messages that are one value in JSON ------------------------------------------------------------
+
+
+def _moment(found: dict[str, Json]) -> datetime:
+    try:
+        microseconds = int(found.get("nanos", 0) / 1000)
+        return _EPOCH + timedelta(seconds=found.get("seconds", 0), microseconds=microseconds)
+    except OverflowError:
+        raise ProtobufError(f"time out of range: {found.get('seconds')} seconds") from None
+
+
+def _time(found: dict[str, Json]) -> str | None:
+    whole = {"seconds": found.get("seconds", 0)}
+    return _moment(whole).strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20) if found else None
+
+
+def _micro_time(found: dict[str, Json]) -> str | None:
+    return _moment(found).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27) if found else None
+
+
+def _int_or_string(found: dict[str, Json]) -> int | str:
+    name, empty = ("strVal", "") if found.get("type") else ("intVal", 0)
+    value: int | str = found.get(name, empty)
+    return value
+
+
+def _schema_or_bool(found: dict[str, Json]) -> Json:
+    return found["schema"] if "schema" in found else found.get("allows", False)
+
+
+SHAPES: dict[str, Callable[[dict[str, Json]], Json]] = {
+    "meta.v1.Time": _time,
+    "meta.v1.MicroTime": _micro_time,
+    "meta.v1.FieldsV1": lambda found: found.get("raw"),
+    "runtime.RawExtension": lambda found: found.get("raw"),
+    "resource.Quantity": lambda found: found.get("string", "0"),
+    "intstr.IntOrString": _int_or_string,
+    "authentication.v1.ExtraValue": lambda found: found.get("items", []),
+    "authorization.v1.ExtraValue": lambda found: found.get("items", []),
+    "apiextensions.v1.JSON": lambda found: found.get("raw"),
+    "apiextensions.v1.JSONSchemaPropsOrArray": lambda found: found.get("jSONSchemas", found.get("schema")),
+    "apiextensions.v1.JSONSchemaPropsOrBool": _schema_or_bool,
+    "apiextensions.v1.JSONSchemaPropsOrStringArray": lambda found: found.get("property", found.get("schema")),
+}

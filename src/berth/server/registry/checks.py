@@ -1,5 +1,6 @@
-"""What the rules of several kinds ask of values: each yields what is wrong with one, in upstream's words.
+"""What the rules of several kinds share: filling in and leaving alone fields, and what they ask of values.
 
+A check yields what is wrong with a value, in upstream's words.
 Upstream: apimachinery/pkg/util/validation and pkg/apis/core/validation.
 """
 
@@ -7,16 +8,78 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from berth.kube import names
+from berth.kube.amounts.quantity import QuantityError, format_quantity
+from berth.kube.objects import RawObject
+from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation import FieldError
 from berth.kube.validation.containers import PORT_RANGE, port_name_errors
-from berth.kube.validation.errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED
+from berth.kube.validation.errors import DUPLICATE, FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, TOO_MANY
+from berth.server import errors
+from berth.server.fields import at
+
+_T = TypeVar("_T")
 
 Found = Iterator[FieldError]
+IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _BACKSTEPS = "must not contain '..'"
+_SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
+
+
+def decode_as(obj: RawObject, kind: type[_T]) -> _T:
+    """The object as a `kind`.
+
+    Raises:
+        StatusError: a field that decides something has a form it cannot have (400).
+    """
+    try:
+        return convert(obj, kind)
+    except DecodeError:
+        pass
+    try:
+        return convert(without_nulls(obj), kind)
+    except DecodeError as error:
+        raise errors.bad_request(f"{obj.get('kind', 'object')} cannot be decoded: {error}") from None
+
+
+def spec_of(obj: RawObject) -> RawObject:
+    """The object's spec, made if there is none."""
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        spec = obj["spec"] = {}
+    return spec
+
+
+def fill(holder: RawObject, **defaults: object) -> None:
+    """Give fields that are missing a value."""
+    for name, value in defaults.items():
+        holder.setdefault(name, value)
+
+
+def copy_field(name: str, source: RawObject, target: RawObject) -> None:
+    """Give one object the field of another; without one there, it has none either."""
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
+
+
+def spell_amounts(amounts: RawObject | None) -> None:
+    """Spell amounts as the API server does: "0.5" is "500m"."""
+    if not amounts:
+        return
+    for name, raw in amounts.items():
+        try:
+            amounts[name] = format_quantity(raw)
+        except QuantityError:
+            continue  # validation names it
+
+
+# --- checks
 
 
 def invalid(path: str, value: object, detail: str) -> FieldError:
@@ -29,6 +92,23 @@ def required(path: str, detail: str = "") -> FieldError:
 
 def forbidden(path: str, detail: str) -> FieldError:
     return FieldError(path, FORBIDDEN, detail)
+
+
+def too_many(path: str, items: Sequence[object], most: int) -> FieldError:
+    return FieldError(path, TOO_MANY, f"must have at most {most} items", len(items))
+
+
+def once(seen: set[Any], path: str, value: object, shown: object = None) -> Found:
+    """A value that was not seen before; from now on it was. `shown`: what is said to be there twice."""
+    if value in seen:
+        yield FieldError(path, DUPLICATE, "", value if shown is None else shown)
+    seen.add(value)
+
+
+def unchanged(obj: RawObject, old: RawObject, *path: str) -> list[FieldError]:
+    """That an update left a field alone."""
+    value = at(obj, *path)
+    return [] if value == at(old, *path) else [invalid(".".join(path), value, IMMUTABLE)]
 
 
 def each(path: str, value: object, details: Iterable[str]) -> Found:
@@ -44,6 +124,12 @@ def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool =
         yield FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
 
 
+def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:
+    """A field is one of those supported, if there is one."""
+    if held.get(field) is not None:
+        yield from one_of(f"{path}.{field}".lstrip("."), held[field], supported, needed=False)
+
+
 def name(path: str, value: object, rule: Callable[[str], Iterable[str]]) -> Found:
     """There is a name, and it has the form it has to have."""
     if not value:
@@ -55,6 +141,19 @@ def name(path: str, value: object, rule: Callable[[str], Iterable[str]]) -> Foun
 def has(path: str, held: Mapping[str, object], *fields: str) -> Found:
     """None of the fields is missing or empty."""
     return (required(f"{path}.{field}") for field in fields if not held.get(field))
+
+
+def reference(path: str, held: Mapping[str, object]) -> Found:
+    """Something names an object by its kind and name."""
+    for field in ("kind", "name"):
+        yield from name(f"{path}.{field}", held.get(field), path_segment_errors)
+
+
+def path_segment_errors(name: str) -> list[str]:
+    """Why a name cannot be part of a path; the rule for names that need not be those of a domain."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{mark}'" for mark in ("/", "%") if mark in name]
 
 
 def port(path: str, value: object) -> Found:
@@ -149,3 +248,11 @@ def subdomain(path: str, value: object) -> Found:
 
 def label(path: str, value: object) -> Found:
     return name(path, value, names.dns_label_errors)
+
+
+def lifetime(path: str, seconds: int) -> Found:
+    """How long a token holds."""
+    if seconds < _SHORTEST:
+        yield invalid(path, seconds, "may not specify a duration less than 10 minutes")
+    if seconds > _LONGEST:
+        yield invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")

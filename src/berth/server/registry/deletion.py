@@ -10,16 +10,23 @@ import time
 
 from berth.kube.objects import RawObject
 from berth.kube.times import seconds, stamp
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import NOT_SUPPORTED, FieldError
 from berth.kube.well_known import FOREGROUND_DELETION, ORPHAN_DEPENDENTS
 from berth.server import errors
 from berth.server.registry import writes
+from berth.server.registry.checks import invalid, one_of
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.writes import Write
-from berth.server.storage.history import Record
-from berth.server.storage.store import decode
+from berth.server.storage.bucket import Record, decode
 
 _POLICIES = {"Foreground": FOREGROUND_DELETION, "Orphan": ORPHAN_DEPENDENTS, "Background": ""}
+_TYPES = {
+    "gracePeriodSeconds": int,
+    "propagationPolicy": str,
+    "orphanDependents": bool,
+    "dryRun": list,
+    "preconditions": dict,
+}
 
 
 def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
@@ -34,18 +41,19 @@ def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
     for name in ("propagationPolicy", "gracePeriodSeconds", "orphanDependents", "dryRun"):
         if name in query and options.get(name) is None:
             options[name] = _from_query(name, query[name])
-    _check_types(options)
+    for name, kind in _TYPES.items():
+        if options.get(name) is not None and not isinstance(options[name], kind):
+            raise errors.bad_request(f"json: cannot unmarshal into Go struct field DeleteOptions.{name}")
     policy = options.get("propagationPolicy")
     found = []
     if policy is not None and options.get("orphanDependents") is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
-        found.append(FieldError("propagationPolicy", "FieldValueInvalid", detail, policy))
+        found.append(invalid("propagationPolicy", policy, detail))
     elif policy is not None and policy not in _POLICIES:
         detail = 'supported values: "Foreground", "Background", "Orphan", "nil"'
-        found.append(FieldError("propagationPolicy", "FieldValueNotSupported", detail, policy))
+        found.append(FieldError("propagationPolicy", NOT_SUPPORTED, detail, policy))
     if options.get("dryRun") not in (None, [], ["All"]):
-        detail = 'supported values: "All"'
-        found.append(FieldError("dryRun", "FieldValueNotSupported", detail, options["dryRun"]))
+        found += one_of("dryRun", options["dryRun"], ("All",))
     if found:
         raise errors.invalid("DeleteOptions", "meta.k8s.io", "", found)
     return options
@@ -62,19 +70,6 @@ def _from_query(name: str, text: str) -> object:
         except ValueError:
             raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
     return text
-
-
-def _check_types(options: RawObject) -> None:
-    expected: dict[str, type | tuple[type, ...]] = {
-        "gracePeriodSeconds": int,
-        "propagationPolicy": str,
-        "orphanDependents": bool,
-        "dryRun": list,
-        "preconditions": dict,
-    }
-    for name, kind in expected.items():
-        if options.get(name) is not None and not isinstance(options[name], kind):
-            raise errors.bad_request(f"json: cannot unmarshal into Go struct field DeleteOptions.{name}")
 
 
 def delete(registry: Registry, endpoint: Endpoint, record: Record, options: RawObject) -> Write:
@@ -105,20 +100,19 @@ def delete(registry: Registry, endpoint: Endpoint, record: Record, options: RawO
 
 def check_preconditions(endpoint: Endpoint, obj: RawObject, record: Record, options: RawObject) -> None:
     given = options.get("preconditions") or {}
-    resource, name = endpoint.resource, record.key[1]
-    uid, version = given.get("uid"), given.get("resourceVersion")
+    why, uid, version = "", given.get("uid"), given.get("resourceVersion")
     if uid and uid != obj["metadata"].get("uid"):
         why = (
             f"the UID in the precondition ({uid}) does not match the UID in record "
             f"({obj['metadata'].get('uid')}). The object might have been deleted and then recreated"
         )
-        raise errors.conflict(resource.plural, resource.group, name, why)
-    if version and version != str(record.rv):
+    elif version and version != str(record.rv):
         why = (
             f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in "
             f"record ({record.rv}). The object might have been modified"
         )
-        raise errors.conflict(resource.plural, resource.group, name, why)
+    if why:
+        raise errors.conflict(endpoint.resource.plural, endpoint.resource.group, record.key[1], why)
 
 
 def mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:
@@ -143,16 +137,12 @@ def _set_finalizers(endpoint: Endpoint, obj: RawObject, options: RawObject) -> N
     if options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     finalizers = list(metadata.get("finalizers") or ())
+    kept = [item for item in finalizers if item not in (FOREGROUND_DELETION, ORPHAN_DEPENDENTS)]
     if policy is None:
-        if (
-            not endpoint.strategy.orphans_dependents
-            or FOREGROUND_DELETION in finalizers
-            or ORPHAN_DEPENDENTS in finalizers
-        ):
+        if not endpoint.strategy.orphans_dependents or kept != finalizers:
             return
         policy = "Orphan"
     wanted = _POLICIES[policy]
-    kept = [item for item in finalizers if item not in (FOREGROUND_DELETION, ORPHAN_DEPENDENTS)]
     if wanted:
         kept.append(wanted)
     if kept:

@@ -15,7 +15,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import FORBIDDEN, INVALID
 from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
-from berth.server.registry.fields import IMMUTABLE, copy_field
+from berth.server.registry.checks import IMMUTABLE, copy_field
 from berth.server.registry.strategy import Endpoint
 
 _GENERATED_BASE = 58  # of 63 characters, five are random

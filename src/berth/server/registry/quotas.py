@@ -31,10 +31,10 @@ from berth.kube.quota.charging import (
 from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, exclusion_of
 from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of, held_until, is_over
 from berth.server import errors
-from berth.server.registry.fields import decode_as
+from berth.server.fields import mapping
+from berth.server.registry.checks import decode_as
 from berth.server.registry.strategy import Endpoint, Registry
-from berth.server.storage.history import Record
-from berth.server.storage.store import Bucket, decode
+from berth.server.storage.bucket import Bucket, Record, decode
 
 _QUOTAS = "resourcequotas"
 _LEAVING = b'"deletionTimestamp"'
@@ -136,25 +136,19 @@ def release(registry: Registry, now: float) -> None:
                 registry.store.put(bucket, record.key, {**quota, "status": status})
     for namespace in sorted({key[0] for key in bucket.keys}):
         leaving = (
-            decode(record.data)
+            held_until(PODS.look(decode(record.data)))
             for record in registry.builtin("", "pods").bucket.in_namespace(namespace)
             if _LEAVING in record.data
         )
-        if any(_is_held_up(pod, now) for pod in leaving):
+        if any(until is not None and now - _RECENT < until < now for until in leaving):
             recount(registry, namespace)
-
-
-def _is_held_up(obj: RawObject, now: float) -> bool:
-    until = held_until(PODS.look(obj))
-    return until is not None and now - _RECENT < until < now
 
 
 def _status(registry: Registry, quota: RawObject) -> RawObject | None:
     namespace = quota["metadata"]["namespace"]
-    hard = (quota.get("spec") or {}).get("hard") or {}
     contents = {
         evaluator: [evaluator.look(decode(record.data)) for record in bucket.newest_in(namespace)]
-        for evaluator, bucket in _counted_in(registry, hard)
+        for evaluator, bucket in _counted_in(registry, mapping(quota, "spec", "hard"))
     }
     exclusive = exclusive_use(registry, quota) if _exclusive_names(quota) else None
     return counted(quota, contents, time.time(), exclusive)
@@ -181,17 +175,15 @@ def _bucket(registry: Registry) -> Bucket:
 
 
 def _exclusive_names(quota: RawObject) -> list[str]:
-    hard = (quota.get("spec") or {}).get("hard") or {}
-    return [name for name in EXCLUSIVE_NAMES if name in hard]
+    return [name for name in EXCLUSIVE_NAMES if name in mapping(quota, "spec", "hard")]
 
 
 def _exclusive_change(
     registry: Registry, asked: Asked, quota: RawObject, pods: tuple[object, object]
 ) -> Amounts:
     """By how much the nodes that are blocked change with a pod."""
-    if not any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods):
-        return {}
-    if not _exclusive_names(quota):
+    excludes = any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods)
+    if not excludes or not _exclusive_names(quota):
         return {}
     others = exclusive_use(registry, quota, besides=(asked.key, None))
     before, after = (
@@ -216,16 +208,14 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
 
     `besides`: a pod that is to be judged as this instead of as it is stored, or as if it were not there.
     """
-    evaluator, now = PODS, time.time()
+    now = time.time()
     found: list[Any] = [besides[1]] if besides is not None and besides[1] is not None else []
     found += (
-        evaluator.look(decode(record.data))
+        PODS.look(decode(record.data))
         for record in registry.builtin("", "pods").bucket.newest_in(quota["metadata"]["namespace"])
         if (besides is None or record.key != besides[0]) and any(word in record.data for word in _KEEPS_APART)
     )
-    exclusions = (
-        exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, evaluator, pod)
-    )
+    exclusions = (exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, PODS, pod))
     _look_around(registry)
     return registry.exclusive.cost(each for each in exclusions if each is not None).amounts()
 

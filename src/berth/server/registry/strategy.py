@@ -1,8 +1,10 @@
-"""A kind's rules (`Strategy`), a resource as it is served (`Endpoint`), and all that are (`Registry`).
+"""A resource (`ServedResource`), its kind's rules (`Strategy`), both as they are served (`Endpoint`), and all
+that are (`Registry`).
 
-Upstream: apiserver/pkg/registry/rest. A kind overrides what it has rules of its own for; the generic code
+Upstream: apiserver/pkg/registry/rest. A resource is only facts about addressing; what an object may contain
+is told by :mod:`berth.kube.schema`. A kind overrides what it has rules of its own for; the generic code
 of :mod:`~berth.server.registry.writes` and :mod:`~berth.server.registry.deletion` asks the strategy and
-knows no kind by its name. The three classes are one module because each of them speaks of the others.
+knows no kind by its name. The classes are one module because each of them speaks of the others.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from berth.kube import names
 from berth.kube.affinity.anti_affinity import DEFAULT_POLICY, AdmissionPolicy
+from berth.kube.api_resources import Resource
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import kinds
 from berth.kube.objects import ObjectMeta, RawObject
@@ -29,11 +32,13 @@ from berth.kube.validation.metadata import check_metadata
 from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
-from berth.server.registry.fields import decode_as
-from berth.server.registry.resources import ServedResource, from_crd
+from berth.server.fields import mapping
+from berth.server.patch import reset_fields
+from berth.server.patch.fieldset import Path
+from berth.server.registry.checks import decode_as, unchanged
 from berth.server.registry.users import User
-from berth.server.storage.history import Record
-from berth.server.storage.store import Bucket, Fields, Store, decode, encode, no_fields
+from berth.server.storage.bucket import Bucket, Fields, Record, decode, encode, no_fields
+from berth.server.storage.store import Store
 from berth.server.tables.cells import CREATED_AT, NAME, Column
 from berth.server.tokens import TokenSigner
 
@@ -47,6 +52,116 @@ _UUID_FIXED, _UUID_VERSION_4 = 0xF000 << 64 | 0xC000 << 48, 0x4000 << 64 | 0x800
 STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
+STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CREATE_ONLY = ("create",)
+
+
+class ServedResource(Resource, frozen=True, kw_only=True):
+    """One resource of one version of an API group."""
+
+    singular: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: frozenset[str] = frozenset()
+    verbs: tuple[str, ...] = STANDARD_VERBS
+
+    @property
+    def gvk(self) -> tuple[str, str, str]:
+        return (self.group, self.version, self.kind)
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+    @property
+    def stored(self) -> bool:
+        """Whether objects can be read back; reviews and bindings are only ever created."""
+        return "get" in self.verbs
+
+    @property
+    def root(self) -> str:
+        """The path of the group version, such as ``/api/v1`` or ``/apis/apps/v1``."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+
+class Subresource(NamedTuple):
+    """What a subresource accepts or answers; an empty kind stands for the resource's own."""
+
+    verbs: tuple[str, ...]
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+SUBRESOURCES = {
+    "binding": Subresource(("create",), "", "v1", "Binding"),
+    "eviction": Subresource(("create",), "policy", "v1", "Eviction"),
+    "finalize": Subresource(("update",)),
+    "attach": Subresource(("create", "get")),
+    "exec": Subresource(("create", "get")),
+    "log": Subresource(("get",)),
+    "portforward": Subresource(("create", "get")),
+    "scale": Subresource(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
+    "token": Subresource(("create",), "authentication.k8s.io", "v1", "TokenRequest"),
+    "status": Subresource(("get", "patch", "update")),
+}
+
+
+def served(  # noqa: PLR0913 -- the facts about one resource
+    group_version: str,
+    plural: str,
+    kind: str,
+    *,
+    namespaced: bool = True,
+    short: str = "",
+    categories: str = "",
+    subresources: str = "",
+    verbs: tuple[str, ...] = STANDARD_VERBS,
+) -> ServedResource:
+    """A built-in resource; several short names, categories or subresources are separated by spaces."""
+    group, _, version = group_version.rpartition("/")
+    return ServedResource(
+        group=group,
+        version=version,
+        plural=plural,
+        singular=kind.lower(),
+        kind=kind,
+        namespaced=namespaced,
+        short_names=tuple(short.split()),
+        categories=tuple(categories.split()),
+        subresources=frozenset(subresources.split()),
+        verbs=verbs,
+    )
+
+
+def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
+    """The resources a CustomResourceDefinition asks to have served, one for each served version."""
+    spec = mapping(crd, "spec")
+    names = mapping(spec, "names")
+    kind = str(names.get("kind", ""))
+    versions = spec.get("versions")
+    return tuple(
+        ServedResource(
+            group=str(spec.get("group", "")),
+            version=str(version.get("name", "")),
+            plural=str(names.get("plural", "")),
+            singular=str(names.get("singular") or kind.lower()),
+            kind=kind,
+            namespaced=spec.get("scope") == "Namespaced",
+            short_names=_strings(names.get("shortNames")),
+            categories=_strings(names.get("categories")),
+            subresources=frozenset(mapping(version, "subresources")) & {"status", "scale"},
+        )
+        for version in (versions if isinstance(versions, list) else [])
+        if isinstance(version, dict) and version.get("served")
+    )
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+# --- strategies
 
 
 @dataclass(eq=False)
@@ -63,6 +178,7 @@ class Strategy:
     name_errors: Callable[[str], list[str]] = names.dns_subdomain_errors
     scale_paths: ScalePaths = (".spec.replicas", ".status.replicas", ".spec.selector")
     first_status: RawObject = field(default_factory=dict)  # of a new object, whatever the client said
+    frozen: tuple[str, ...] = ()  # what no update changes, as paths
     generation: bool = True  # changes of the spec are counted
     status_apart: bool = True  # where there is a status subresource, nothing else writes the status
     status_on_create: bool = False  # a new object may bring its status along
@@ -95,7 +211,7 @@ class Strategy:
         """Admit and validate an object in place; `old` is None if it is new."""
         self.prepare(registry, obj, old)
         found = self.validate(obj, registry.gates)
-        return found + (self.validate_create(obj) if old is None else self.validate_update(obj, old))
+        return [*found, *(self.validate_create(obj) if old is None else self.validate_update(obj, old))]
 
     def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         """What a client is taken to have said: without what is switched off, with defaults, in place."""
@@ -127,17 +243,21 @@ class Strategy:
         """The kind's own part of `validate`."""
         return ()
 
-    def validate_create(self, obj: RawObject) -> list[FieldError]:
+    def validate_create(self, obj: RawObject) -> Iterable[FieldError]:
         """What only a new object is asked."""
-        return []
+        return ()
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+    def validate_update(self, obj: RawObject, old: RawObject) -> Iterable[FieldError]:
         """What an update may not change beside metadata."""
-        return []
+        return [found for path in self.frozen for found in unchanged(obj, old, *path.split("."))]
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         """Bring what was written to a subresource into shape; what is wrong with it."""
         return []
+
+    def reset_fields(self, subresource: str) -> tuple[Path, ...]:
+        """What a write to this endpoint cannot set, so that nobody gets to own it there."""
+        return reset_fields(subresource, ("status",) if self.status_apart else (), self.status_metadata)
 
     def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         """Whether a valid object is one that this user may write.

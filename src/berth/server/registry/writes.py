@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from berth.kube.objects import Key, RawObject
+from berth.kube.objects import Key, LabelSelector, RawObject
 from berth.kube.schema import budget
-from berth.kube.validation import FieldError
+from berth.kube.selectors import parse_label_selector
+from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors, patch
+from berth.server.fields import at
 from berth.server.registry import metadata, quotas
-from berth.server.registry.fields import copy_field
+from berth.server.registry.checks import copy_field, decode_as, invalid
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.users import ADMIN, User
-from berth.server.storage.history import Record
-from berth.server.storage.store import decode, encode
+from berth.server.storage.bucket import Record, decode, encode
 
 _UNCONDITIONAL = "must be specified for an update"
 _WHATEVER = object()  # there may be in the place of an object
@@ -156,7 +157,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if intent.subresource == "status":
         obj = _status_only(endpoint, obj, old)
         meta = obj["metadata"]
-    elif _keeps_status(endpoint, obj):
+    elif strategy.status_apart or ("status" in endpoint.resource.subresources and "status" not in obj):
         copy_field("status", old, obj)
     managed = meta.get("managedFields")
     metadata.carry_over(meta, old["metadata"])
@@ -187,7 +188,7 @@ def _check_fresh(endpoint: Endpoint, meta: RawObject, old: RawObject, record: Re
     version = meta.get("resourceVersion")
     if version in (None, "", "0"):
         if endpoint.strategy.needs_version:
-            problem = FieldError("metadata.resourceVersion", "FieldValueInvalid", _UNCONDITIONAL, 0)
+            problem = invalid("metadata.resourceVersion", 0, _UNCONDITIONAL)
             raise errors.invalid(resource.kind, resource.group, name, [problem])
     elif version != str(record.rv):
         raise errors.conflict(resource.plural, resource.group, name)
@@ -209,17 +210,9 @@ def _status_only(endpoint: Endpoint, obj: RawObject, old: RawObject) -> RawObjec
     return merged
 
 
-def _keeps_status(endpoint: Endpoint, obj: RawObject) -> bool:
-    if endpoint.strategy.status_apart:
-        return True
-    return "status" in endpoint.resource.subresources and "status" not in obj
-
-
 def _spec_changed(obj: RawObject, old: RawObject) -> bool:
-    ignored = ("metadata", "status")
-    return {k: v for k, v in obj.items() if k not in ignored} != {
-        k: v for k, v in old.items() if k not in ignored
-    }
+    fields = (obj.keys() | old.keys()) - {"metadata", "status"}
+    return any(obj.get(name, _WHATEVER) != old.get(name, _WHATEVER) for name in fields)
 
 
 # --- storing --------------------------------------------------------------------------------------
@@ -251,11 +244,7 @@ def _tracked(
         manager=intent.manager,
         now=registry.timestamp(),
         subresource=subresource,
-        reset=patch.reset_fields(
-            subresource,
-            ("status",) if endpoint.strategy.status_apart else (),
-            endpoint.strategy.status_metadata,
-        ),
+        reset=endpoint.strategy.reset_fields(subresource),
     )
 
 
@@ -327,3 +316,61 @@ def _imagined(key: Key, obj: RawObject) -> Record:
     """The outcome of a dry run, which has no version of its own."""
     version = obj["metadata"].get("resourceVersion", "0")
     return Record(key, int(version or 0), encode(obj), obj["metadata"]["uid"], {}, {})
+
+
+# --- the scale subresource: the number of replicas of a workload, whatever else it holds
+
+
+def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
+    """The Scale of an object."""
+    obj, strategy = endpoint.object(record), endpoint.strategy
+    replicas, current, selector = (at(obj, *_steps(path)) if path else None for path in strategy.scale_paths)
+    metadata = {
+        name: obj["metadata"][name]
+        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if name in obj["metadata"]
+    }
+    status: RawObject = {"replicas": current or 0}
+    if isinstance(selector, dict):
+        parsed = parse_label_selector(decode_as(strategy.scale_selector(selector), LabelSelector))
+        status["selector"] = ",".join(sorted(map(str, parsed.requirements)))
+    elif isinstance(selector, str):
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _steps(path: str) -> list[str]:
+    return path.lstrip(".").split(".")
+
+
+def update_scale(
+    registry: Registry, endpoint: Endpoint, record: Record, scale: RawObject, intent: Intent
+) -> Write:
+    """Set the replicas of an object from a Scale."""
+    resource, own_name = endpoint.resource, record.key[1]
+    metadata = scale.get("metadata") or {}
+    if metadata.get("name", own_name) != own_name:
+        raise errors.bad_request(
+            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({own_name})"
+        )
+    version = metadata.get("resourceVersion")
+    if version and version != str(record.rv):
+        raise errors.conflict(resource.plural, resource.group, own_name)
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas < 0:
+        raise errors.invalid("Scale", "autoscaling", own_name, [invalid("spec.replicas", replicas, NEGATIVE)])
+    obj = endpoint.object(record)
+    *outer, last = _steps(endpoint.strategy.scale_paths[0])
+    place = obj
+    for name in outer:
+        if not isinstance(place.get(name), dict):
+            place[name] = {}
+        place = place[name]
+    place[last] = replicas
+    return update(registry, endpoint, record, obj, intent)

@@ -18,11 +18,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
-from berth.files import sync_folder
+from berth.files import sync_folder, write_private
 from berth.server.errors import DataDirError
-from berth.server.storage.marks import VersionMarks
 
 _T = TypeVar("_T")
 
@@ -42,6 +41,8 @@ _STATEMENT_LIMIT = 64  # rows in one statement
 _NAMED = 5  # objects in a message
 _LOG_LIMIT = 64 * 1024 * 1024  # bytes of the write-ahead log that stay when it is empty
 _ADVICE = "put back a copy of {0}, or remove it to begin anew"
+_LENGTH = 64  # of the line that marks versions
+AHEAD = 4096  # versions that are reserved at once
 
 
 class DataDirInUseError(RuntimeError):
@@ -63,6 +64,9 @@ class Row(NamedTuple):
     data: bytes
     prev: bytes | None
 
+    def __str__(self) -> str:
+        return f"{self.bucket} {self.namespace}/{self.name}".replace(" /", " ")
+
     @property
     def is_typed(self) -> bool:
         """Whether its objects are bytes, as they were written; a database does not see to that."""
@@ -83,7 +87,7 @@ class Batch:
     rows: list[Row] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)  # rows that are neither state nor history any more
     expired: dict[str, int] = field(default_factory=dict)
-    ticket: object = None
+    ticket: Any = None  # what the store has to do once it is on disk
 
 
 Outcome = Callable[[list[Batch], Exception | None], None]
@@ -124,9 +128,8 @@ class Journal:
 
     def damaged(self, row: Row) -> DataDirError:
         """What to say of a row that is not what was written."""
-        where = f"{row.bucket} {row.namespace}/{row.name}".replace(" /", " ")
         return DataDirError(
-            f"{self._path} is damaged: version {row.rv} ({where}) is not what was written; "
+            f"{self._path} is damaged: version {row.rv} ({row}) is not what was written; "
             f"{_ADVICE.format(self._path.parent)}"
         )
 
@@ -252,7 +255,7 @@ def _some(items: list[_T]) -> Iterator[list[_T]]:
 def _told(group: list[Batch], error: Exception) -> str:
     """A sentence about writes that failed."""
     rows = [row for batch in group for row in batch.rows]
-    names = [f"{row.bucket} {row.namespace}/{row.name}".replace(" /", " ") for row in rows[:_NAMED]]
+    names = [str(row) for row in rows[:_NAMED]]
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return f"{len(rows)} write{'s' * (len(rows) > 1)} failed ({', '.join(names)}{more}): {error}"
 
@@ -334,3 +337,78 @@ def _lock(path: Path) -> IO[str]:
     file.write(str(os.getpid()))
     file.flush()
     return file
+
+
+# --- marks
+
+
+class VersionMarks:
+    """Which versions were handed out: a witness beside the database, so that a loss is noticed.
+
+    SQLite drops what follows a damaged page of its write-ahead log without a word.  This file says up to
+    which version writes were acknowledged, and up to which they may have been: it is written after every
+    commit, and through to the disk only when the second number grows.  What the database lacks of the first
+    is lost, and no version up to the second is ever used again.
+
+    Attributes:
+        known: Whether it was there.
+        acknowledged: The newest version that a client may have been told of.
+        reserved: No version up to this one is new.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known = path.exists()
+        self.acknowledged = self.reserved = 0
+        if self.known:
+            self.acknowledged, self.reserved = _read_marks(path)
+        else:
+            write_private(path, _line(0, 0))  # at no moment is it there and empty
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def reserve(self, version: int) -> None:
+        """Before a version is stored: it and some more are never new again."""
+        if version > self.reserved:
+            self._write(self.acknowledged, version + AHEAD)
+            os.fsync(self._file)
+            self.reserved = version + AHEAD  # not before it is safe
+
+    def acknowledge(self, version: int) -> None:
+        """After a version is stored, before anybody is told."""
+        self._write(version, self.reserved)
+        self.acknowledged = version
+
+    def settle(self, version: int) -> None:
+        """At the end, and when a loss was told: this is the newest version there is."""
+        self.acknowledge(version)
+        os.fsync(self._file)
+
+    def end(self, version: int) -> None:
+        """Nothing more comes after this version: the next one may follow it at once."""
+        self.reserved = version
+        self.settle(version)
+
+    def release(self) -> None:
+        os.close(self._file)
+
+    def _write(self, acknowledged: int, reserved: int) -> None:
+        os.pwrite(self._file, _line(acknowledged, reserved), 0)
+
+
+def _read_marks(path: Path) -> tuple[int, int]:
+    try:
+        acknowledged, reserved, check = path.read_text(encoding="ascii").split()
+        if check == _sum(f"{acknowledged} {reserved}"):
+            return int(acknowledged), int(reserved)
+    except ValueError:
+        pass
+    raise DataDirError(f"{path} is damaged: put back a copy, or remove it if the rest is known to be whole")
+
+
+def _line(acknowledged: int, reserved: int) -> bytes:
+    text = f"{acknowledged} {reserved}"
+    return f"{text} {_sum(text)}\n".ljust(_LENGTH).encode()
+
+
+def _sum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"

@@ -23,7 +23,8 @@ from berth.kube.selectors import (
     parse_int64,
 )
 from berth.server import errors
-from berth.server.storage.history import Record
+from berth.server.fields import at
+from berth.server.storage.bucket import Record
 
 _token = re.compile(r"\s*(?:(?P<op>==|!=|=|!|,|\(|\)|>|<)|(?P<word>[^\s=!,()<>]+))\s*").match
 _OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN, ">": GT, "<": LT}
@@ -246,13 +247,7 @@ def paths(*wanted: str, default: str = "") -> Callable[[RawObject], Mapping[str,
     split = [(path, path.split(".")) for path in wanted]
 
     def read(obj: RawObject) -> Mapping[str, str]:
-        found = {}
-        for path, segments in split:
-            value: object = obj
-            for segment in segments:
-                value = value.get(segment) if isinstance(value, dict) else None
-            found[path] = text_of(value) or default
-        return found
+        return {path: text_of(at(obj, *segments)) or default for path, segments in split}
 
     return read
 

@@ -9,7 +9,6 @@ Optimistic concurrency is the handlers' business; this module numbers, orders an
 from __future__ import annotations
 
 import asyncio
-import bisect
 import concurrent.futures
 import contextlib
 import logging
@@ -17,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -25,10 +24,8 @@ from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.settings import DEFAULT_HISTORY_BYTES, OBJECT_LIMIT
-from berth.server.storage.history import NO_LABELS, Record, WatchEvent, WatchHistory, WatchListener
+from berth.server.storage.bucket import Bucket, Fields, Queued, Record, WatchEvent, decode, encode, no_fields
 from berth.server.storage.journal import Batch, Journal, Row
-
-Fields = Callable[[RawObject], Mapping[str, str]]
 
 _T = TypeVar("_T")
 
@@ -37,167 +34,6 @@ _CLEANING = 256  # useless rows that are worth a visit
 _A_MOMENT = 0.5  # seconds between two looks at whether the store was closed
 
 _log = logging.getLogger(__name__)
-
-decode: Callable[[bytes], RawObject] = msgspec.json.Decoder(RawObject).decode
-encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
-
-
-def no_fields(_obj: RawObject) -> Mapping[str, str]:
-    return NO_LABELS
-
-
-class _Queued(NamedTuple):
-    """What a write that is not committed yet makes of an object; no record if it goes."""
-
-    rv: int
-    record: Record | None
-    done: asyncio.Future[None]
-
-
-class Bucket:
-    """The objects of one kind of resource, whatever versions it is served in."""
-
-    def __init__(self, name: str, limit: int) -> None:
-        self.name = name
-        self.records: dict[Key, Record] = {}  # committed
-        self.keys: list[Key] = []  # of `records`, sorted
-        self.queued: dict[Key, _Queued] = {}  # newer than `records`
-        self.changes = 0  # grows whenever the newest state of an object becomes another
-        self.history = WatchHistory(limit)
-        self.listeners: set[WatchListener] = set()
-        self.fields: Fields = no_fields
-
-    def newest(self, key: Key) -> Record | None:
-        """The object as the last accepted write left it, committed or not."""
-        queued = self.queued.get(key)
-        return queued.record if queued is not None else self.records.get(key)
-
-    def waiting(self, key: Key) -> asyncio.Future[None] | None:
-        """Done when the newest state of an object is committed; None if it is.
-
-        Whoever answers with that state without changing it has to wait for it all the same.
-        """
-        queued = self.queued.get(key)
-        return queued.done if queued is not None else None
-
-    def newest_in(self, namespace: str) -> list[Record]:
-        """All objects of a namespace (all there are, if it is empty) with queued writes applied."""
-        queued = {key: queued.record for key, queued in self.queued.copy().items()}
-        return list(self._with(queued, namespace).values())
-
-    def _with(self, changed: Mapping[Key, Record | None], namespace: str) -> dict[Key, Record]:
-        """The committed objects of a namespace where others are in the place of some, or nothing is."""
-        found = {record.key: record for record in self.in_namespace(namespace)}
-        for key, record in changed.items():
-            if namespace and key[0] != namespace:
-                continue
-            if record is None:
-                found.pop(key, None)
-            else:
-                found[key] = record
-        return found
-
-    def in_namespace(self, namespace: str) -> list[Record]:
-        """Committed objects in key order; in another thread than the loop's some may be missing."""
-        keys = self.keys_in(namespace)
-        with contextlib.suppress(KeyError):
-            return list(map(self.records.__getitem__, keys))
-        return [record for record in map(self.records.get, keys) if record is not None]
-
-    def keys_in(self, namespace: str) -> list[Key]:
-        return self.keys[slice(*self._range(namespace))]
-
-    def _range(self, namespace: str) -> tuple[int, int]:
-        """Where the keys of a namespace stand."""
-        if not namespace:
-            return 0, len(self.keys)
-        low = bisect.bisect_left(self.keys, (namespace, ""))
-        return low, bisect.bisect_left(self.keys, (namespace + "\0", ""))
-
-    def at(self, rv: int, namespace: str) -> list[Record] | None:
-        """The objects as they were at version `rv`, in key order; None if that cannot be told any more."""
-        then = self._changed_since(rv)
-        if not then:
-            return then if then is None else self.in_namespace(namespace)
-        records = self._with(then, namespace)
-        return [records[key] for key in sorted(records)]
-
-    def page_at(
-        self, rv: int, namespace: str, after: Key | None, limit: int
-    ) -> tuple[list[Record], int] | None:
-        """Up to `limit` objects behind a key as they were at a version, and how many more; None as `at`."""
-        then = self._changed_since(rv)
-        if then is None:
-            return None
-        low, high = self._range(namespace)
-        if after is not None:
-            low = max(low, bisect.bisect_right(self.keys, after))
-        # However many of these were not there then, enough are left.
-        keys = self.keys[low : min(high, low + limit + len(then))]
-        found = {key: record for key in keys if (record := self.records.get(key)) is not None}
-        count = max(high - low, 0)
-        for key, record in then.items():
-            if (namespace and key[0] != namespace) or (after is not None and key <= after):
-                continue
-            count += (record is not None) - (key in self.records)
-            found.pop(key, None)
-            if record is not None:
-                found[key] = record
-        shown = [found[key] for key in (sorted(found) if then else found)][:limit]
-        return shown, count - len(shown)
-
-    def _changed_since(self, rv: int) -> dict[Key, Record | None] | None:
-        """What has changed since a version, as it was then; None if that cannot be told any more."""
-        if not self.history.reaches(rv):
-            return None
-        then: dict[Key, Record | None] = {}
-        for event in self.history.newest_first(rv):
-            if event.type != ADDED and (event.prev is None or not event.prev.data):
-                return None  # read back from disk, where the previous version is not kept
-            then[event.record.key] = event.prev
-        return then
-
-    def restore(self, row: Row) -> list[int]:
-        """Take in a change that is older than the history; the versions it makes useless."""
-        key = (row.namespace, row.name)
-        before = self.records.pop(key, None)
-        if row.type != DELETED:
-            self.records[key] = _record(key, row.rv, row.data, decode(row.data), self.fields)
-            if before is None:
-                bisect.insort(self.keys, key)
-        elif before is not None:
-            del self.keys[bisect.bisect_left(self.keys, key)]
-        useless = [row.rv] if row.type == DELETED else []
-        return [*useless, before.rv] if before is not None else useless
-
-    def apply(self, event: WatchEvent) -> list[int]:
-        """Take in a committed change; the versions that are of no use on disk any more because of it."""
-        record = event.record
-        key = record.key
-        if event.type == DELETED:
-            if self.records.pop(key, None) is not None:
-                del self.keys[bisect.bisect_left(self.keys, key)]
-        else:
-            if key not in self.records:
-                bisect.insort(self.keys, key)
-            self.records[key] = record
-        queued = self.queued.get(key)
-        if queued is not None and queued.rv == record.rv:
-            del self.queued[key]
-        useless = []
-        prev = event.prev
-        if prev is not None and prev.rv <= self.history.trimmed:
-            useless.append(prev.rv)
-        gone = self.history.append(event)
-        return useless if gone is None else useless + self._left_by(gone)
-
-    def _left_by(self, gone: WatchEvent) -> list[int]:
-        """The version that is of no use on disk any more once a change has left the history."""
-        return [] if self.records.get(gone.record.key) is gone.record else [gone.record.rv]
-
-    def trim(self) -> list[int]:
-        """Forget the oldest change; the versions that are of no use on disk any more."""
-        return self._left_by(self.history.trim())
 
 
 @dataclass(slots=True)
@@ -276,7 +112,7 @@ class Store:
         bucket = self.bucket(row.bucket)
         if row.rv <= bucket.history.trimmed:
             return bucket.restore(row)
-        return self._applied(bucket, _event_of(row, bucket))
+        return self._applied(bucket, bucket.event_of(row))
 
     def _check_marks(self) -> None:
         """Notice what is missing, and use no version again that somebody may have seen."""
@@ -354,7 +190,7 @@ class Store:
         data = encode(obj)
         if len(data) > OBJECT_LIMIT:
             raise errors.too_large(OBJECT_LIMIT)
-        record = _record(key, rv, data, obj, bucket.fields)
+        record = bucket.record(key, rv, data, obj)
         prev = bucket.newest(key)
         event = WatchEvent(ADDED if prev is None else MODIFIED, record, prev)
         return record, self._propose(bucket, event, record)
@@ -362,7 +198,7 @@ class Store:
     def remove(self, bucket: Bucket, key: Key, obj: RawObject) -> tuple[Record, asyncio.Future[None]]:
         """Propose that an object goes; `obj` is its last state, as watchers shall see it."""
         rv = self._number(obj)
-        record = _record(key, rv, encode(obj), obj, bucket.fields)
+        record = bucket.record(key, rv, encode(obj), obj)
         event = WatchEvent(DELETED, record, bucket.newest(key))
         return record, self._propose(bucket, event, None)
 
@@ -379,11 +215,10 @@ class Store:
         if batch is None:
             batch = self._open = Batch(self._epoch, ticket=_Ticket([], loop.create_future()))
             loop.call_soon(self._flush)
-        ticket = batch.ticket
-        assert isinstance(ticket, _Ticket)  # noqa: S101 - for the type checker
+        ticket: _Ticket = batch.ticket
         record = event.record
         bucket.changes += 1
-        bucket.queued[record.key] = _Queued(record.rv, newest, ticket.done)
+        bucket.queued[record.key] = Queued(record.rv, newest, ticket.done)
         ticket.events.append((bucket, event))
         batch.rows.append(
             Row(record.rv, bucket.name, *record.key, event.type, record.data, _seen_before(event))
@@ -446,8 +281,7 @@ class Store:
             self._forget(batches, error)
             return
         for batch in batches:
-            ticket = batch.ticket
-            assert isinstance(ticket, _Ticket)  # noqa: S101 - for the type checker
+            ticket: _Ticket = batch.ticket
             for bucket, event in ticket.events:
                 self._dropped += self._applied(bucket, event)
                 self.rv = event.record.rv
@@ -468,16 +302,10 @@ class Store:
                 failed.append(self._open)
                 self._open = None
         for batch in failed:
-            ticket = batch.ticket
-            if isinstance(ticket, _Ticket) and not ticket.done.done():
-                ticket.done.set_exception(error)
-                ticket.done.exception()  # a client that left does not ask
-
-
-def _record(key: Key, rv: int, data: bytes, obj: RawObject, fields: Fields) -> Record:
-    metadata = obj.get("metadata") or {}
-    labels = metadata.get("labels") or NO_LABELS
-    return Record(key, rv, data, metadata.get("uid", ""), labels, fields(obj))
+            done = batch.ticket.done
+            if not done.done():
+                done.set_exception(error)
+                done.exception()  # a client that left does not ask
 
 
 def _seen_before(event: WatchEvent) -> bytes | None:
@@ -485,14 +313,3 @@ def _seen_before(event: WatchEvent) -> bytes | None:
     if prev is None or (prev.labels == event.record.labels and prev.fields == event.record.fields):
         return None
     return encode([prev.labels, prev.fields])
-
-
-def _event_of(row: Row, bucket: Bucket) -> WatchEvent:
-    key = (row.namespace, row.name)
-    record = _record(key, row.rv, row.data, decode(row.data), bucket.fields)
-    prev = bucket.records.get(key)
-    if prev is None and row.prev is not None:
-        labels, fields = msgspec.json.decode(row.prev)
-        # Enough for selectors; the bytes of this version are gone, see Bucket.at.
-        prev = Record(key, 0, b"", record.uid, labels, fields)
-    return WatchEvent(row.type, record, prev)

@@ -1,11 +1,12 @@
-"""What tables have in common: columns, reading objects, writing ages, lists and selectors."""
+"""What tables have in common: how they are made of columns, and how ages, lists and selectors are written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from berth.kube.times import seconds_of
+from berth.server.fields import at, items, mapping, number
 
 Object = dict[str, Any]
 
@@ -37,30 +38,6 @@ class Column(NamedTuple):
     type: str = "string"
     wide: bool = False
     format: str = ""
-
-
-def at(obj: object, *names: str) -> Any:  # noqa: ANN401 -- any JSON value
-    """The value at a path, None as soon as something is missing."""
-    for name in names:
-        if not isinstance(obj, dict):
-            return None
-        obj = obj.get(name)
-    return obj
-
-
-def items(obj: object, *names: str) -> list[Any]:
-    found = at(obj, *names)
-    return found if isinstance(found, list) else []
-
-
-def mapping(obj: object, *names: str) -> dict[str, Any]:
-    found = at(obj, *names)
-    return found if isinstance(found, dict) else {}
-
-
-def number(obj: object, *names: str) -> int:
-    found = at(obj, *names)
-    return found if isinstance(found, int) else 0
 
 
 def text(*names: str, otherwise: str = "") -> Callable[[Object, float], str]:
@@ -119,18 +96,6 @@ AGE = Column("Age", _age)
 CREATED_AT = Column("Created At", text("metadata", "creationTimestamp"), type="date")
 
 
-def condition(obj: object, kind: str) -> dict[str, Any]:
-    """The condition of a type, empty if there is none."""
-    for found in items(obj, "status", "conditions"):
-        if isinstance(found, dict) and found.get("type") == kind:
-            return found
-    return {}
-
-
-def is_true(obj: object, kind: str) -> bool:
-    return bool(condition(obj, kind).get("status") == "True")
-
-
 def labels(held: Mapping[str, Any]) -> str:
     return ",".join(f"{key}={held[key]}" for key in sorted(held)) or NONE
 
@@ -166,3 +131,58 @@ def containers(*template: str) -> tuple[Column, Column]:
 
 def label_selector(*path: str) -> Column:
     return Column("Selector", lambda obj, _: selector(at(obj, *path)), wide=True)
+
+
+# --- tables
+
+
+def render_table(
+    columns: tuple[Column, ...],
+    objects: Iterable[Object],
+    now: float,
+    include_object: str = "Metadata",
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    headers: bool = True,
+) -> Object:
+    """The table of some objects at a moment (seconds since the epoch).
+
+    `include_object` is ``None``, ``Metadata`` or ``Object``, as the query parameter has it;
+    `metadata` is that of the list. In a watch, `headers` are wanted with the first event only.
+    """
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": dict(metadata or {}),
+        "columnDefinitions": [_header(column) for column in columns] if headers else None,
+        "rows": [render_row(columns, obj, now, include_object) for obj in objects],
+    }
+
+
+def _header(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": "",
+        "priority": int(column.wide),
+    }
+
+
+def render_row(columns: tuple[Column, ...], obj: Object, now: float, include: str) -> Object:
+    """The row of one object."""
+    row: Object = {"cells": [column.cell(obj, now) for column in columns]}
+    if include == "Object":
+        row["object"] = obj
+    elif include != "None":
+        row["object"] = partial_metadata(obj)
+    return row
+
+
+def partial_metadata(obj: Object) -> Object:
+    """An object cut down to its metadata."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": obj.get("metadata", {}),
+    }

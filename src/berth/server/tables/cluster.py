@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from berth.kube.versions import VERSIONS
+from berth.server.fields import at, condition, items, mapping, number
 from berth.server.tables.cells import (
     AGE,
     NAME,
@@ -15,14 +16,9 @@ from berth.server.tables.cells import (
     Column,
     Object,
     age,
-    at,
-    condition,
     count,
     flag,
-    items,
     labels,
-    mapping,
-    number,
     selector,
     size,
     text,

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from berth.kube.times import seconds_of
-from berth.server.tables.cells import AGE, INVALID, NAME, Column, Object, age, at
+from berth.server.fields import at
+from berth.server.tables.cells import AGE, INVALID, NAME, Column, Object, age
 
 _token = re.compile(
     r"""\.(?P<field>(?:\\.|[^.\[\\])+)"""

@@ -1,8 +1,12 @@
-"""The columns of what makes pods, and of disruption budgets."""
+"""The columns of pods, of what makes them, and of disruption budgets.
+
+A pod's STATUS is what a person wants to know, not a field: see :func:`status`.
+"""
 
 from __future__ import annotations
 
 from berth.kube.times import seconds_of
+from berth.server.fields import at, condition, is_true, items, mapping, number
 from berth.server.tables.cells import (
     AGE,
     NAME,
@@ -12,23 +16,147 @@ from berth.server.tables.cells import (
     Column,
     Object,
     age,
-    at,
     containers,
     count,
     flag,
     human_duration,
-    is_true,
     label_selector,
     labels,
-    mapping,
-    number,
     size,
     text,
 )
 
+_TERMINAL = frozenset({"Succeeded", "Failed"})
 _NOT_GIVEN = "N/A"
 _TEMPLATE = ("spec", "template")
 _JOB_TEMPLATE = ("spec", "jobTemplate", "spec")
+
+
+def _is_sidecar(container: object) -> bool:
+    return bool(at(container, "restartPolicy") == "Always")
+
+
+def _spec_of(pod: Object, name: object) -> object:
+    return next((each for each in items(pod, "spec", "initContainers") if at(each, "name") == name), None)
+
+
+def _ended(terminated: Object) -> str:
+    """One word for how a container ended."""
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initializing(pod: Object) -> str | None:
+    """What initialization is busy with or failed at, None once it is through."""
+    wanted = items(pod, "spec", "initContainers")
+    for index, container in enumerate(items(pod, "status", "initContainerStatuses")):
+        terminated = at(container, "state", "terminated")
+        if isinstance(terminated, dict):
+            if terminated.get("exitCode", 0) == 0:
+                continue
+            return f"Init:{_ended(terminated)}"
+        if at(container, "started") and _is_sidecar(_spec_of(pod, at(container, "name"))):
+            continue
+        waiting = at(container, "state", "waiting", "reason")
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{index}/{len(wanted)}"
+    return None
+
+
+def _running(pod: Object, reason: str) -> str:
+    """The first container with something to say, but one still running outweighs a finished one."""
+    failed, running = "", False
+    for container in reversed(items(pod, "status", "containerStatuses")):
+        waiting = at(container, "state", "waiting", "reason")
+        terminated = at(container, "state", "terminated")
+        if waiting:
+            reason = str(waiting)
+        elif isinstance(terminated, dict):
+            reason = _ended(terminated)
+            failed = reason if terminated.get("exitCode", 0) else failed
+        elif at(container, "ready") and at(container, "state", "running") is not None:
+            running = True
+    if reason != "Completed":
+        return reason
+    if running and is_true(pod, "Ready"):
+        return "Running"
+    return failed or ("NotReady" if running else reason)
+
+
+def status(pod: Object) -> str:
+    """The word in the STATUS column: the phase, or the most telling reason there is."""
+    phase = str(at(pod, "status", "phase") or "")
+    cause = at(pod, "status", "reason")
+    if at(pod, "metadata", "deletionTimestamp"):
+        if cause == "NodeLost":
+            return "Unknown"
+        if phase not in _TERMINAL:
+            return "Terminating"
+    reason = str(cause or phase)
+    if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
+        reason = "SchedulingGated"
+    initializing = _initializing(pod)
+    if initializing is not None and not is_true(pod, "Initialized"):
+        return initializing
+    return _running(pod, initializing or reason)
+
+
+def _ready(pod: Object, _: float) -> str:
+    sidecars = [each for each in items(pod, "spec", "initContainers") if _is_sidecar(each)]
+    names = {at(each, "name") for each in sidecars}
+    ready = sum(
+        bool(at(each, "ready") and at(each, "started"))
+        for each in items(pod, "status", "initContainerStatuses")
+        if at(each, "name") in names
+    ) + sum(
+        bool(at(each, "ready") and at(each, "state", "running") is not None)
+        for each in items(pod, "status", "containerStatuses")
+    )
+    return f"{ready}/{len(items(pod, 'spec', 'containers')) + len(sidecars)}"
+
+
+def _restarts(pod: Object, now: float) -> str:
+    through = _initializing(pod) is None or is_true(pod, "Initialized")
+    counted = [
+        each
+        for each in items(pod, "status", "initContainerStatuses")
+        if not through or _is_sidecar(_spec_of(pod, at(each, "name")))
+    ]
+    if through:
+        counted += items(pod, "status", "containerStatuses")
+    total = sum(number(each, "restartCount") for each in counted)
+    ends = [seconds_of(at(each, "lastState", "terminated", "finishedAt")) for each in counted]
+    known = [end for end in ends if end is not None]
+    return f"{total} ({human_duration(now - max(known))} ago)" if total and known else str(total)
+
+
+def _ip(pod: Object, _: float) -> str:
+    addresses = items(pod, "status", "podIPs")
+    return str((at(addresses[0], "ip") if addresses else at(pod, "status", "podIP")) or NONE)
+
+
+def _gates(pod: Object, _: float) -> str:
+    gates = items(pod, "spec", "readinessGates")
+    if not gates:
+        return NONE
+    return f"{sum(is_true(pod, str(at(gate, 'conditionType'))) for gate in gates)}/{len(gates)}"
+
+
+POD = (
+    NAME,
+    Column("Ready", _ready),
+    Column("Status", lambda pod, _: status(pod)),
+    Column("Restarts", _restarts),
+    AGE,
+    Column("IP", _ip, wide=True),
+    Column("Node", text("spec", "nodeName", otherwise=NONE), wide=True),
+    Column("Nominated Node", text("status", "nominatedNodeName", otherwise=NONE), wide=True),
+    Column("Readiness Gates", _gates, wide=True),
+)
 
 
 def _ready_of_wanted(obj: Object, _: float) -> str:

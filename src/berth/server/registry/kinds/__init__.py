@@ -14,8 +14,7 @@ from berth.kube.schema import Schema
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.registry.kinds.custom import karmada
 from berth.server.registry.kinds.custom.resources import CustomStrategy
-from berth.server.registry.resources import ServedResource
-from berth.server.registry.strategy import Strategy
+from berth.server.registry.strategy import ServedResource, Strategy
 
 # In the order in which discovery tells of them.
 _GROUPS = (

@@ -7,9 +7,9 @@ import re
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, parse
 from berth.kube.objects import RawObject
+from berth.server.fields import mapping
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, invalid, required
-from berth.server.registry.fields import mapping
 
 _ENV = re.compile(r"[ -<>-~]+").fullmatch
 _NO_ENV = "a valid environment variable name must consist only of printable ASCII characters other than '='"

@@ -9,11 +9,10 @@ from typing import Any
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, label, one_of, required
-from berth.server.registry.fields import mapping, mappings
-from berth.server.registry.pod_rules.containers import PodContext, container_errors
-from berth.server.registry.pod_rules.contexts import pod_context
+from berth.server.registry.pod_rules.containers import PodContext, container_errors, pod_context
 from berth.server.registry.pod_rules.volumes import volume_errors
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -199,9 +198,9 @@ def _gates(path: str, gates: object, _: RawObject) -> Found:
 
 
 def _override(path: str, name: str, spec: RawObject) -> Found:
-    for field, said in (("setHostnameAsFQDN", "setHostnameAsFQDN"), ("hostNetwork", "hostNetwork")):
+    for field in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(field):
-            yield forbidden(path, f"may not be specified when {said} is true")
+            yield forbidden(path, f"may not be specified when {field} is true")
     if len(name) > _LONGEST_HOSTNAME:
         yield FieldError(path, "FieldValueTooLong", f"may not be more than {_LONGEST_HOSTNAME} bytes")
     yield from each(path, name, names.dns_subdomain_errors(name))
@@ -219,8 +218,8 @@ def _system(path: str, system: RawObject, _: RawObject) -> Found:
         yield from one_of(path, system["name"], ("linux", "windows"))
 
 
-def _shares(spec: RawObject) -> bool:
-    return bool(spec.get("shareProcessNamespace"))
+def _context(path: str, given: object, spec: RawObject) -> Found:
+    return pod_context(path, spec) if given or spec.get("shareProcessNamespace") else iter(())
 
 
 def _subdomain(path: str, name: str, _: RawObject) -> Found:
@@ -233,7 +232,7 @@ def _label(path: str, name: str, _: RawObject) -> Found:
 
 _FIELDS: dict[str, Callable[[str, Any, RawObject], Iterable[FieldError]]] = {
     "dnsPolicy": _dns_policy,
-    "securityContext": lambda path, given, spec: pod_context(path, spec) if given or _shares(spec) else (),
+    "securityContext": _context,
     "dnsConfig": _dns_config,
     "readinessGates": _gates,
     "hostnameOverride": _override,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, parse
 from berth.kube.objects import RawObject
+from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, forbidden, has, invalid, one_of, required, subdomain
-from berth.server.registry.fields import mapping, mappings
 from berth.server.registry.pod_rules import references
 from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
@@ -26,7 +26,6 @@ _TYPES = (
     "Socket",
 )
 _TWICE = "conflicting duplicate paths"
-_SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
 
 
 def _empty_dir(path: str, source: RawObject) -> Found:
@@ -135,12 +134,7 @@ def _projected_files(path: str, source: RawObject, _: str) -> Found:
 
 
 def _token(path: str, source: RawObject, volume: str) -> Found:
-    seconds = source.get("expirationSeconds") or 0
-    at = f"{path}.expirationSeconds"
-    if seconds < _SHORTEST:
-        yield invalid(at, seconds, "may not specify a duration less than 10 minutes")
-    if seconds > _LONGEST:
-        yield invalid(at, seconds, "may not specify a duration larger than 2^32 seconds")
+    yield from checks.lifetime(f"{path}.expirationSeconds", source.get("expirationSeconds") or 0)
     if not source.get("path"):
         yield required(f"{volume}.path")
     else:

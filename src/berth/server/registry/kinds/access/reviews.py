@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
 from berth.server import errors
+from berth.server.fields import mapping
 from berth.server.registry.checks import invalid
-from berth.server.registry.fields import mapping
 from berth.server.registry.kinds.access import roles, service_accounts
-from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
-from berth.server.registry.strategy import Answer, Registry, Strategy
+from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, ServedResource, Strategy, served
 from berth.server.registry.users import ADMIN, AUTHENTICATION_GROUP, Attributes, User
 
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -29,7 +28,7 @@ class ReviewStrategy(Strategy):
         answered = {
             **obj,
             "metadata": {"creationTimestamp": None, **metadata},
-            "status": self.status(registry, mapping(obj.get("spec")), namespace, user),
+            "status": self.status(registry, mapping(obj, "spec"), namespace, user),
         }
         return answered, None
 
@@ -91,7 +90,7 @@ class AccessReviewStrategy(ReviewStrategy):
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
         _check_access(self.resource, spec, own=self.own)
-        in_api = mapping(spec.get("resourceAttributes"))
+        in_api = mapping(spec, "resourceAttributes")
         if self.resource.namespaced and in_api.get("namespace") != namespace:
             detail = f"must match metadata.namespace: {namespace}"
             problem = invalid("spec.resourceAttributes.namespace", in_api.get("namespace", ""), detail)
@@ -102,7 +101,7 @@ class AccessReviewStrategy(ReviewStrategy):
 
 
 def _asked(spec: RawObject) -> Attributes:
-    in_api, outside = mapping(spec.get("resourceAttributes")), mapping(spec.get("nonResourceAttributes"))
+    in_api, outside = mapping(spec, "resourceAttributes"), mapping(spec, "nonResourceAttributes")
     if outside:
         return Attributes(str(outside.get("verb", "")), path=str(outside.get("path", "")) or "/")
     fields = ("verb", "group", "resource", "subresource", "namespace", "name")

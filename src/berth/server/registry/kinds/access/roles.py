@@ -1,28 +1,31 @@
-"""Roles and their bindings, and what they allow whom.
+"""Roles and their bindings, what they allow whom, and what they grant beyond the rules that are held already.
 
-Upstream: pkg/registry/rbac/validation (rules of a user) and plugin/pkg/auth/authorizer/rbac. A ClusterRole
-that aggregates others has their rules when somebody asks; nobody writes them into it.
+Upstream: pkg/registry/rbac/validation (rules of a user), component-helpers/auth/rbac/validation and
+plugin/pkg/auth/authorizer/rbac. A ClusterRole that aggregates others has their rules when somebody asks;
+nobody writes them into it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from math import prod
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.schema.budget import step, told
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors
-from berth.server.registry import grants
-from berth.server.registry.checks import Found, has, invalid, one_of, required
-from berth.server.registry.fields import decode_as, mapping, mappings, path_segment_errors
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.fields import mapping, mappings
+from berth.server.registry.checks import Found, decode_as, has, invalid, one_of, path_segment_errors, required
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
-from berth.server.storage.store import decode
+from berth.server.storage.bucket import decode
 from berth.server.tables import cluster as tables
 from berth.server.tables.cells import CREATED_AT, NAME
 
@@ -33,6 +36,12 @@ _PATHS_IN_NAMESPACE = "namespaced rules cannot apply to non-resource URLs"
 _NO_SELECTOR = "at least one clusterRoleSelector required if aggregationRule is non-nil"
 # What the garbage collector changes of an object, and what changes with any write.
 _KEPT_APART = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+EVERYTHING: tuple[RawObject, ...] = (
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+)
+_MOST = 20_000
+_TOO_MANY = f"(the rules that are not held as a whole have more than {_MOST} combinations: write fewer)"
 
 
 class _GrantStrategy(Strategy):
@@ -61,7 +70,7 @@ class _GrantStrategy(Strategy):
         """
         metadata = obj["metadata"]
         held = _rules_of(registry, user, metadata.get("namespace", ""))
-        lacking = grants.not_held((rule for role in held for rule in role.rules or ()), rules)
+        lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
         if lacking:
             name, plural = metadata.get("name") or "", self.resource.plural
             raise errors.forbidden(plural, GROUP, name, why or _escalation(user, held, lacking, plural))
@@ -73,12 +82,10 @@ def _content(obj: RawObject) -> RawObject:
 
 
 def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: str) -> str:
-    whom = f'user "{user.name}" (groups={grants.listed(user.groups)})'
+    whom = f'user "{user.name}" (groups={_listed(user.groups)})'
     text = "\n".join((f"{whom} is attempting to grant RBAC permissions not currently held:", *lacking))
     missing = [f'{plural}.{GROUP} "{role.name}" not found' for role in held if role.rules is None]
-    if not missing:
-        return text
-    return f"{text}; resolution errors: [{_several(missing)}]"
+    return f"{text}; resolution errors: [{_several(missing)}]" if missing else text
 
 
 def _several(found: list[str]) -> str:
@@ -97,13 +104,13 @@ class RoleStrategy(_GrantStrategy):
         asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
         if authorize(registry, user, asked).allowed:
             return
-        self.confirm(registry, obj, user, mappings(obj.get("rules")))
+        self.confirm(registry, obj, user, mappings(obj, "rules"))
         if _selectors(obj) or (old is not None and _selectors(old)):
             why = "must have cluster-admin privileges to use the aggregationRule"
-            self.confirm(registry, obj, user, grants.EVERYTHING, why)
+            self.confirm(registry, obj, user, EVERYTHING, why)
 
     def check(self, obj: RawObject) -> Found:
-        for index, rule in enumerate(mappings(obj.get("rules"))):
+        for index, rule in enumerate(mappings(obj, "rules")):
             yield from self._check_rule(f"rules[{index}]", rule)
         if obj.get("aggregationRule") is None:
             return
@@ -135,14 +142,14 @@ class RoleStrategy(_GrantStrategy):
 
 
 def _selectors(role: RawObject) -> list[RawObject]:
-    return mappings(mapping(role.get("aggregationRule")).get("clusterRoleSelectors"))
+    return mappings(role, "aggregationRule", "clusterRoleSelectors")
 
 
 class RoleBindingStrategy(_GrantStrategy):
     """Subjects that have the rules of one role, and of no other later on."""
 
     def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        reference, where = mapping(obj.get("roleRef")), obj["metadata"].get("namespace", "")
+        reference, where = mapping(obj, "roleRef"), obj["metadata"].get("namespace", "")
         kind, name = str(reference.get("kind")), str(reference.get("name"))
         asked = Attributes("bind", GROUP, f"{kind.lower()}s", namespace=where, name=name)
         if authorize(registry, user, asked).allowed:
@@ -153,20 +160,20 @@ class RoleBindingStrategy(_GrantStrategy):
         self.confirm(registry, obj, user, rules)
 
     def default(self, obj: RawObject) -> None:
-        reference = mapping(obj.get("roleRef"))
+        reference = mapping(obj, "roleRef")
         if not reference.get("apiGroup"):
             reference["apiGroup"] = GROUP
-        for subject in mappings(obj.get("subjects")):
+        for subject in mappings(obj, "subjects"):
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
                 subject["apiGroup"] = GROUP
 
     def check(self, obj: RawObject) -> Found:
-        reference = mapping(obj.get("roleRef"))
+        reference = mapping(obj, "roleRef")
         kinds = ("ClusterRole",) if not self.resource.namespaced else ("Role", "ClusterRole")
         yield from one_of("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,), needed=False)
         yield from one_of("roleRef.kind", reference.get("kind"), kinds, needed=False)
         yield from has("roleRef", reference, "name")
-        for index, subject in enumerate(mappings(obj.get("subjects"))):
+        for index, subject in enumerate(mappings(obj, "subjects")):
             yield from self._check_subject(f"subjects[{index}]", subject)
 
     def _check_subject(self, path: str, subject: RawObject) -> Found:
@@ -176,16 +183,14 @@ class RoleBindingStrategy(_GrantStrategy):
             yield from has(path, subject, "namespace")
         yield from one_of(f"{path}.kind", kind, (_ACCOUNT, "User", "Group"), needed=False)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        reference = mapping(obj.get("roleRef"))
-        if reference == old.get("roleRef"):
-            return []
-        told = {name[0].upper() + name[1:]: value for name, value in sorted(reference.items())}
-        told["APIGroup"] = told.pop("ApiGroup", "")
-        return [invalid("roleRef", dict(sorted(told.items())), "cannot change roleRef")]
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        reference = mapping(obj, "roleRef")
+        if reference != old.get("roleRef"):
+            shown = {name[0].upper() + name[1:]: value for name, value in sorted(reference.items())}
+            shown["APIGroup"] = shown.pop("ApiGroup", "")
+            yield invalid("roleRef", dict(sorted(shown.items())), "cannot change roleRef")
 
 
-_ROLE = (NAME, CREATED_AT)
 STRATEGIES = tuple(
     strategy(
         served(_VERSION, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
@@ -196,9 +201,9 @@ STRATEGIES = tuple(
     )
     for strategy, kind, columns in (
         (RoleBindingStrategy, "ClusterRoleBinding", tables.ROLE_BINDING),
-        (RoleStrategy, "ClusterRole", _ROLE),
+        (RoleStrategy, "ClusterRole", (NAME, CREATED_AT)),
         (RoleBindingStrategy, "RoleBinding", tables.ROLE_BINDING),
-        (RoleStrategy, "Role", _ROLE),
+        (RoleStrategy, "Role", (NAME, CREATED_AT)),
     )
 )
 
@@ -257,7 +262,7 @@ def require(registry: Registry, user: User, asked: Attributes) -> None:
 def rules_of(registry: Registry, user: User, namespace: str) -> list[RawObject]:
     """All rules that a user has in a namespace."""
     if may_everything(user):
-        return list(grants.EVERYTHING)
+        return list(EVERYTHING)
     return [rule for role in _rules_of(registry, user, namespace) for rule in role.rules or ()]
 
 
@@ -292,9 +297,8 @@ def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
             subject = _subject(binding, user, where)
             if subject is None:
                 continue
-            reference, (own, name) = mapping(binding.get("roleRef")), record.key
-            rules = _role_rules(registry, reference, where)
-            role = str(reference.get("name"))
+            reference, (own, name) = mapping(binding, "roleRef"), record.key
+            rules, role = _role_rules(registry, reference, where), str(reference.get("name"))
             if rules is None:
                 plain = str(reference.get("kind", "")).lower()
                 yield _Role(f'{plain}.{GROUP} "{role}" not found', role, None)
@@ -305,7 +309,7 @@ def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
 
 def _subject(binding: RawObject, user: User, namespace: str) -> str | None:
     """Which subject of a binding a user is, None if it is none."""
-    for subject in mappings(binding.get("subjects")):
+    for subject in mappings(binding, "subjects"):
         kind, name = subject.get("kind"), subject.get("name")
         if (kind == "User" and name == user.name) or (kind == "Group" and name in user.groups):
             return f'{kind} "{name}"'
@@ -324,7 +328,7 @@ def _role_rules(registry: Registry, reference: RawObject, namespace: str) -> lis
         return None
     role = decode(record.data)
     selectors = _selectors(role)
-    rules = mappings(role.get("rules")) if not selectors else []
+    rules = mappings(role, "rules") if not selectors else []
     for given in selectors:
         selector = parse_label_selector(decode_as(given, LabelSelector))
         for other in bucket.newest_in(""):
@@ -353,3 +357,110 @@ def _allows(rule: RawObject, asked: Attributes) -> bool:
 
 def _among(given: Iterable[str] | None, wanted: str) -> bool:
     return any(one in ("*", wanted) for one in given or ())
+
+
+# --- what rules grant beyond those that are held
+# Upstream takes a rule apart into all its combinations; here only as far as no single rule covers it, and
+# never into very many. Both sides are a client's to choose, so the loops over them spend from the budget.
+
+
+class _Rule(NamedTuple):
+    verbs: frozenset[str]
+    groups: frozenset[str]
+    resources: frozenset[str]
+    names: frozenset[str]  # none: all
+    urls: frozenset[str]
+
+    @classmethod
+    def of(cls, rule: RawObject) -> _Rule:
+        parts = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
+        return cls(*(frozenset(rule.get(part) or ()) for part in parts))
+
+    def covers(self, other: _Rule) -> bool:
+        """All of another rule; that several cover it together is for others to find out."""
+        return (
+            all(self.allows(verb) for verb in other.verbs)
+            and ("*" in self.groups or other.groups <= self.groups)
+            and all(map(self.has_resource, other.resources))
+            and (not self.names or (bool(other.names) and other.names <= self.names))
+            and all(map(self.has_url, other.urls))
+        )
+
+    def allows(self, verb: str) -> bool:
+        step()
+        return "*" in self.verbs or verb in self.verbs
+
+    def has_resource(self, resource: str) -> bool:
+        step()
+        part = resource.partition("/")[2]
+        return not self.resources.isdisjoint(("*", resource, f"*/{part}" if part else resource))
+
+    def has_url(self, url: str) -> bool:
+        return url in self.urls or any(_starts_with(url, own) for own in self.urls)
+
+
+def _starts_with(url: str, pattern: str) -> bool:
+    step()
+    return pattern.endswith("*") and url.startswith(pattern.rstrip("*"))
+
+
+def not_held(held: Iterable[RawObject], granted: Iterable[RawObject]) -> list[str]:
+    """What is granted but not held, a line for each resource or path, as the API server words it."""
+    owned = set(map(_Rule.of, held))
+    apart, combinations = [], 0
+    for rule in granted:
+        whole = _Rule.of(rule)
+        if any(own.covers(whole) for own in owned):
+            continue
+        in_api = prod((len(whole.groups), len(whole.resources), len(whole.verbs), len(whole.names) or 1))
+        combinations += in_api + len(whole.urls) * len(whole.verbs)
+        if combinations > _MOST:
+            return [_TOO_MANY]
+        apart.append(rule)
+    paths = chain.from_iterable(_paths(owned, rule) for rule in apart)
+    return sorted(set(told(chain(paths, _in_api(owned, apart)), _MOST, len)))
+
+
+def _in_api(owned: Iterable[_Rule], rules: Iterable[RawObject]) -> Iterator[str]:
+    verbs: dict[tuple[str, str, str | None], list[str]] = {}
+    for rule in rules:
+        for key, missing in _resources(owned, rule):
+            verbs.setdefault(key, []).extend(missing)
+    for (group, resource, name), missing in verbs.items():
+        parts = [("APIGroups", [group]), ("Resources", [resource]), ("Verbs", missing)]
+        if name is not None:
+            parts.insert(2, ("ResourceNames", [name]))
+        yield _described(parts)
+
+
+def _resources(
+    owned: Iterable[_Rule], rule: RawObject
+) -> Iterator[tuple[tuple[str, str, str | None], list[str]]]:
+    """Group, resource and name, if there are any, with the verbs that nobody covers."""
+    verbs: list[str] = rule.get("verbs") or []
+    for group in rule.get("apiGroups") or ():
+        in_group = [own for own in owned if not own.groups.isdisjoint(("*", group))]
+        for resource in rule.get("resources") or ():
+            of_resource = [own for own in in_group if own.has_resource(resource)]
+            for name in rule.get("resourceNames") or (None,):
+                named = [own for own in of_resource if not own.names or name in own.names]
+                missing = [verb for verb in verbs if not any(own.allows(verb) for own in named)]
+                if missing:
+                    yield (group, resource, name), missing
+
+
+def _paths(owned: Iterable[_Rule], rule: RawObject) -> Iterator[str]:
+    for url in rule.get("nonResourceURLs") or ():
+        of_url = [own for own in owned if own.has_url(url)]
+        for verb in rule.get("verbs") or ():
+            if not any(own.allows(verb) for own in of_url):
+                yield _described([("NonResourceURLs", [url]), ("Verbs", [verb])])
+
+
+def _described(parts: Iterable[tuple[str, list[str]]]) -> str:
+    return f"{{{', '.join(f'{name}:{_listed(words)}' for name, words in parts)}}}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    """Words as Go prints a slice of quoted ones."""
+    return f"[{' '.join(msgspec.json.encode(word).decode() for word in words)}]"

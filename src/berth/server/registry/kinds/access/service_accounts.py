@@ -13,12 +13,10 @@ from berth.kube.objects import RawObject
 from berth.kube.times import stamp
 from berth.kube.well_known import ROOT_CA
 from berth.server import errors
-from berth.server.registry import writes
-from berth.server.registry.checks import invalid
-from berth.server.registry.fields import mapping
+from berth.server.fields import mapping
+from berth.server.registry import checks, writes
 from berth.server.registry.metadata import made_up_end
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.registry.strategy import Endpoint, Registry, Strategy, served
 from berth.server.registry.users import (
     AUTHENTICATED,
     AUTHENTICATION_GROUP,
@@ -27,8 +25,7 @@ from berth.server.registry.users import (
     account_name,
     account_user,
 )
-from berth.server.storage.history import Record
-from berth.server.storage.store import Bucket, decode
+from berth.server.storage.bucket import Bucket, Record, decode
 from berth.server.tables import cluster as tables
 from berth.server.tokens import Claims
 
@@ -37,7 +34,7 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 DEFAULT_ACCOUNT = "default"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _MANAGER = "berth"
-_LIFETIME, _SHORTEST, _LONGEST = 3600, 600, 1 << 32  # seconds
+_LIFETIME = 3600  # seconds
 _IN_POD = 3607  # seconds, by which upstream knows its own mounts again
 _EXTRA = "authentication.kubernetes.io/"
 
@@ -71,12 +68,8 @@ def provide(registry: Registry, namespace: str) -> list[writes.Write]:
         return []
     if endpoint.bucket.newest((namespace, DEFAULT_ACCOUNT)) is not None:
         return []
-    resource = endpoint.resource
-    body = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": DEFAULT_ACCOUNT},
-    }
+    resource, metadata = endpoint.resource, {"name": DEFAULT_ACCOUNT}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     return [writes.create(registry, endpoint, body, namespace, writes.Intent(_MANAGER))]
 
 
@@ -149,12 +142,11 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
         StatusError: there is no such account (404), or the request contradicts itself (400, 409, 422).
     """
     record = writes.current(registry.builtin("", "serviceaccounts"), (namespace, name))
-    given = mapping(request.get("metadata"))
-    spec = mapping(request.get("spec"))
+    given, spec = mapping(request, "metadata"), mapping(request, "spec")
     for field, own in (("name", name), ("namespace", namespace)):
         if given.get(field) not in (None, "", own):
             detail = f"must match the service account {field} if specified"
-            problem = invalid(f"metadata.{field}", given[field], detail)
+            problem = checks.invalid(f"metadata.{field}", given[field], detail)
             raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, name, [problem])
     if given.get("uid") not in (None, "", record.uid):
         why = (
@@ -164,37 +156,12 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
         raise errors.conflict("TokenRequest", AUTHENTICATION_GROUP, name, why)
     lifetime = spec.get("expirationSeconds")
     lifetime = _LIFETIME if lifetime is None else lifetime
-    _check_lifetime(lifetime)
+    if wrong := list(checks.lifetime("spec.expirationSeconds", lifetime)):
+        raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, "", wrong)
     audiences = spec.get("audiences") or [ISSUER]
     now = int(time.time())
-    bound = dict(_bound(registry, namespace, name, mapping(spec.get("boundObjectRef"))))
-    claims = _claims(registry, record, audiences, now, bound) | {"exp": now + lifetime}
-    metadata = {**given, "name": name, "namespace": namespace, "uid": record.uid}
-    return {
-        "kind": "TokenRequest",
-        "apiVersion": f"{AUTHENTICATION_GROUP}/v1",
-        "metadata": {**metadata, "creationTimestamp": stamp(now)},
-        "spec": {"audiences": audiences, "boundObjectRef": None, **spec, "expirationSeconds": lifetime},
-        "status": {"token": registry.signer.sign(claims), "expirationTimestamp": stamp(now + lifetime)},
-    }
-
-
-def _check_lifetime(lifetime: int) -> None:
-    detail = ""
-    if lifetime < _SHORTEST:
-        detail = "may not specify a duration less than 10 minutes"
-    elif lifetime > _LONGEST:
-        detail = "may not specify a duration larger than 2^32 seconds"
-    if detail:
-        problem = invalid("spec.expirationSeconds", lifetime, detail)
-        raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, "", [problem])
-
-
-def _claims(
-    registry: Registry, account: Record, audiences: list[str], now: int, bound: dict[str, RawObject]
-) -> Claims:
-    namespace, name = account.key
-    return {
+    bound = dict(_bound(registry, namespace, name, mapping(spec, "boundObjectRef")))
+    claims = {
         "aud": audiences,
         "iat": now,
         "iss": ISSUER,
@@ -202,10 +169,19 @@ def _claims(
         "kubernetes.io": {
             "namespace": namespace,
             **bound,
-            "serviceaccount": {"name": name, "uid": account.uid},
+            "serviceaccount": {"name": name, "uid": record.uid},
         },
         "nbf": now,
         "sub": account_user(namespace, name),
+        "exp": now + lifetime,
+    }
+    metadata = {**given, "name": name, "namespace": namespace, "uid": record.uid}
+    return {
+        "kind": "TokenRequest",
+        "apiVersion": f"{AUTHENTICATION_GROUP}/v1",
+        "metadata": {**metadata, "creationTimestamp": stamp(now)},
+        "spec": {"audiences": audiences, "boundObjectRef": None, **spec, "expirationSeconds": lifetime},
+        "status": {"token": registry.signer.sign(claims), "expirationTimestamp": stamp(now + lifetime)},
     }
 
 
@@ -274,7 +250,7 @@ def _with_claims(registry: Registry, account: Record, claims: Claims, audiences:
     now, own = time.time(), mapping(claims.get("kubernetes.io"))
     if not claims.get("nbf", 0) - 60 <= now < claims.get("exp", 0):
         return None
-    if mapping(own.get("serviceaccount")).get("uid") != account.uid:
+    if mapping(own, "serviceaccount").get("uid") != account.uid:
         return None
     if not set(audiences) & set(claims.get("aud") or ()):
         return None
@@ -295,10 +271,8 @@ def _with_claims(registry: Registry, account: Record, claims: Claims, audiences:
 
 
 def _user(account: Record, extra: dict[str, list[str]]) -> User:
-    namespace, name = account.key
-    return User(
-        account_user(namespace, name), (*account_groups(namespace), AUTHENTICATED), account.uid, extra
-    )
+    groups = (*account_groups(account.key[0]), AUTHENTICATED)
+    return User(account_user(*account.key), groups, account.uid, extra)
 
 
 def _bucket(registry: Registry, plural: str) -> Bucket:

@@ -10,12 +10,11 @@ from berth.kube.objects import RawObject
 from berth.kube.schema.scalars import json_type
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import TOO_LONG
+from berth.server.fields import annotations_of, mapping
 from berth.server.registry import writes
 from berth.server.registry.checks import Found, each, forbidden, invalid, required
-from berth.server.registry.fields import mapping
 from berth.server.registry.kinds.access.service_accounts import secret_token
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
@@ -46,7 +45,7 @@ class ConfigMapStrategy(Strategy):
     """What says that it is immutable stays as it is."""
 
     def check(self, obj: RawObject) -> Found:
-        data, binary = mapping(obj.get("data")), mapping(obj.get("binaryData"))
+        data, binary = mapping(obj, "data"), mapping(obj, "binaryData")
         for name in sorted(data):
             yield from _key_errors("data", name)
             if name in binary:
@@ -56,14 +55,10 @@ class ConfigMapStrategy(Strategy):
         if sum(len(str(text).encode()) for text in data.values()) + _decoded_size(binary) > _MOST_BYTES:
             yield FieldError("[]", TOO_LONG, _TOO_LARGE)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        if not old.get("immutable"):
-            return []
-        return [
-            forbidden(field, "field is immutable when `immutable` is set")
-            for field in ("immutable", "data", "binaryData")
-            if obj.get(field) != old.get(field)
-        ]
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        for field in ("immutable", "data", "binaryData") if old.get("immutable") else ():
+            if obj.get(field) != old.get(field):
+                yield forbidden(field, "field is immutable when `immutable` is set")
 
 
 class SecretStrategy(ConfigMapStrategy):
@@ -80,7 +75,7 @@ class SecretStrategy(ConfigMapStrategy):
             obj.pop("data", None)
 
     def check(self, obj: RawObject) -> Found:
-        data = mapping(obj.get("data"))
+        data = mapping(obj, "data")
         for name in sorted(data):
             yield from _key_errors("data", name)
         if _decoded_size(data) > _MOST_BYTES:
@@ -94,7 +89,7 @@ class SecretStrategy(ConfigMapStrategy):
         endpoint = registry.builtin("", self.resource.plural)
         key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
         account = registry.builtin("", "serviceaccounts").bucket.newest((key[0], _account_of(obj)))
-        annotations = obj["metadata"].get("annotations") or {}
+        annotations = annotations_of(obj)
         if account is None or annotations.get(_ACCOUNT_UID) not in (None, "", account.uid):
             writes.remove(registry, endpoint, key, obj)
             return
@@ -117,23 +112,19 @@ def _decoded_size(data: RawObject) -> int:
     return sum(len(str(text).rstrip("=")) * 3 // 4 for text in data.values())
 
 
-def _missing_parts(secret: RawObject, data: RawObject) -> list[FieldError]:
-    kind = secret.get("type")
-    if kind == _FOR_ACCOUNT:
-        return [] if _account_of(secret) else [required(f"metadata.annotations[{_ACCOUNT_NAME}]")]
-    missing = [name for name in _PARTS.get(str(kind), ()) if name not in data]
+def _missing_parts(secret: RawObject, data: RawObject) -> Found:
+    kind = str(secret.get("type"))
+    if kind == _FOR_ACCOUNT and not _account_of(secret):
+        yield required(f"metadata.annotations[{_ACCOUNT_NAME}]")
+    missing = [name for name in _PARTS.get(kind, ()) if name not in data]
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         missing = ["username", "password"]
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         missing = ["ssh-privatekey"]
-    found = [required(f"data[{name}]") for name in missing]
-    checked = _PARTS.get(str(kind), ()) if str(kind).startswith(_DOCKER) else ()
-    found += [
-        invalid(f"data[{name}]", "<secret contents redacted>", why)
-        for name in checked
-        if name in data and (why := _unreadable(str(data[name])))
-    ]
-    return found
+    yield from (required(f"data[{name}]") for name in missing)
+    for name in _PARTS.get(kind, ()) if kind.startswith(_DOCKER) else ():
+        if name in data and (why := _unreadable(str(data[name]))):
+            yield invalid(f"data[{name}]", "<secret contents redacted>", why)
 
 
 def _unreadable(encoded: str) -> str:
@@ -155,7 +146,7 @@ def _unreadable(encoded: str) -> str:
 
 
 def _account_of(secret: RawObject) -> str:
-    return str((secret["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME) or "")
+    return str(annotations_of(secret).get(_ACCOUNT_NAME) or "")
 
 
 STRATEGIES = (

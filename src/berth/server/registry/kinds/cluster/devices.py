@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import DUPLICATE, TOO_MANY
-from berth.server.registry.checks import Found, forbidden, has
-from berth.server.registry.fields import mapping, mappings, unchanged
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.fields import mapping, mappings
+from berth.server.registry.checks import Found, forbidden, has, once, too_many, unchanged
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
@@ -25,14 +23,11 @@ class ResourceClaimStrategy(Strategy):
     """What a claim asks for stays; its devices come and go as a whole, and are reserved only if there."""
 
     def default(self, obj: RawObject) -> None:
-        _default_requests(mapping(obj.get("spec")))
-
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return unchanged(obj, old, "spec")
+        _default_requests(mapping(obj, "spec"))
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
-        status, before = mapping(obj.get("status")), mapping(old.get("status"))
-        consumers, known = mappings(status.get("reservedFor")), mappings(before.get("reservedFor"))
+        status, before = mapping(obj, "status"), mapping(old, "status")
+        consumers, known = mappings(status, "reservedFor"), mappings(before, "reservedFor")
         found = list(_check_consumers(consumers))
         if consumers and status.get("allocation") is None:
             found.append(forbidden(_RESERVED, "may not be specified when `allocated` is not set"))
@@ -47,10 +42,7 @@ class ResourceClaimTemplateStrategy(Strategy):
     """A template stays as it is."""
 
     def default(self, obj: RawObject) -> None:
-        _default_requests(mapping(mapping(obj.get("spec")).get("spec")))
-
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return unchanged(obj, old, "spec")
+        _default_requests(mapping(obj, "spec", "spec"))
 
 
 STRATEGIES = (
@@ -61,6 +53,7 @@ STRATEGIES = (
     ResourceClaimStrategy(
         served(_API, "resourceclaims", "ResourceClaim", subresources="status"),
         columns=tables.RESOURCE_CLAIM,
+        frozen=("spec",),
         status_metadata=(),
         generation=False,
         returns_deleted=True,
@@ -68,6 +61,7 @@ STRATEGIES = (
     ResourceClaimTemplateStrategy(
         served(_API, "resourceclaimtemplates", "ResourceClaimTemplate"),
         columns=tables.PLAIN,
+        frozen=("spec",),
         generation=False,
         returns_deleted=True,
     ),
@@ -81,8 +75,8 @@ STRATEGIES = (
 
 
 def _default_requests(spec: RawObject) -> None:
-    for request in mappings(mapping(spec.get("devices")).get("requests")):
-        for asked in (request.get("exactly"), *mappings(request.get("firstAvailable"))):
+    for request in mappings(spec, "devices", "requests"):
+        for asked in (request.get("exactly"), *mappings(request, "firstAvailable")):
             if isinstance(asked, dict):
                 asked.setdefault("allocationMode", "ExactCount")
                 if asked["allocationMode"] == "ExactCount":
@@ -91,11 +85,9 @@ def _default_requests(spec: RawObject) -> None:
 
 def _check_consumers(consumers: list[RawObject]) -> Found:
     if len(consumers) > _MOST_CONSUMERS:
-        yield FieldError(_RESERVED, TOO_MANY, f"must have at most {_MOST_CONSUMERS} items", len(consumers))
+        yield too_many(_RESERVED, consumers, _MOST_CONSUMERS)
     seen: set[str] = set()
     for i, consumer in enumerate(consumers):
         at, uid = f"{_RESERVED}[{i}]", str(consumer.get("uid"))
         yield from has(at, consumer, "resource", "name", "uid")
-        if uid in seen:
-            yield FieldError(at, DUPLICATE, "", uid)
-        seen.add(uid)
+        yield from once(seen, at, uid)

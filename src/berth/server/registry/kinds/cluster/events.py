@@ -11,10 +11,9 @@ from collections.abc import Mapping
 
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import Registry, Strategy, served
+from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
-from berth.server.storage.store import decode
 from berth.server.tables import cluster as tables
 
 _SWEEP = 60.0

@@ -1,14 +1,89 @@
-"""Kinds that are stored as they come: their schema says all there is to say about them."""
+"""Kinds with few rules of their own: nodes, namespaces, and those that are stored as they come.
+
+A namespace goes when its content has gone (upstream: pkg/registry/core/namespace).
+"""
 
 from __future__ import annotations
 
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Strategy
+from berth.kube.objects import RawObject
+from berth.server import errors
+from berth.server.fields import mapping
+from berth.server.registry.checks import spec_of, spell_amounts
+from berth.server.registry.kinds.access.service_accounts import provide
+from berth.server.registry.strategy import Registry, Strategy, served
+from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
+INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_TERMINATING = (
+    "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "
+    "will automatically be purged by the system."
+)
+_TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 _ADMISSION = "admissionregistration.k8s.io/v1"
 
+
+class NodeStrategy(Strategy):
+    """A node brings its status along; what it has is what pods may use, unless it says otherwise."""
+
+    def default(self, obj: RawObject) -> None:
+        status = obj.get("status")
+        if isinstance(status, dict):
+            spell_amounts(status.get("capacity"))
+            spell_amounts(status.get("allocatable"))
+            if status.get("capacity") and not status.get("allocatable"):
+                status["allocatable"] = dict(status["capacity"])
+        spec_of(obj)
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace is labelled with its name, and waits for the finalizers in its spec."""
+
+    def default(self, obj: RawObject) -> None:
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            named = {"kubernetes.io/metadata.name": metadata["name"]}
+            metadata["labels"] = {**(metadata.get("labels") or {}), **named}
+        spec_of(obj)
+        obj.setdefault("status", {}).setdefault("phase", "Active")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        obj["spec"].setdefault("finalizers", ["kubernetes"])
+
+    def check_delete(self, obj: RawObject) -> None:
+        name = obj["metadata"]["name"]
+        if name in _IMMORTAL:
+            raise errors.forbidden("namespaces", "", name, "this namespace may not be deleted")
+        if obj["metadata"].get("deletionTimestamp") and self.has_content(obj):
+            raise errors.conflict("namespaces", "", name, _TERMINATING)
+
+    def after_write(self, registry: Registry, obj: RawObject) -> None:
+        provide(registry, obj["metadata"]["name"])
+
+    def has_content(self, obj: RawObject) -> bool:
+        return bool(mapping(obj, "spec").get("finalizers"))
+
+    def mark_deleted(self, obj: RawObject) -> None:
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        obj["metadata"].pop("deletionGracePeriodSeconds", None)
+
+
 STRATEGIES = (
+    NodeStrategy(
+        served("v1", "nodes", "Node", namespaced=False, short="no", subresources="status"),
+        columns=tables.NODE,
+        fields=paths("spec.unschedulable", default="false"),
+        generation=False,
+        status_on_create=True,
+    ),
+    NamespaceStrategy(
+        served("v1", "namespaces", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
+        columns=tables.NAMESPACE,
+        fields=paths("status.phase"),
+        generation=False,
+        status_on_create=True,
+    ),
     Strategy(
         served("coordination.k8s.io/v1", "leases", "Lease"),
         columns=tables.LEASE,
@@ -25,3 +100,11 @@ STRATEGIES = (
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),
 )
+
+
+def topology_labels(registry: Registry, node: str) -> dict[str, str]:
+    """What a pod is told about where it runs (upstream: plugin/pkg/admission/podtopologylabels)."""
+    record = registry.builtin("", "nodes").bucket.newest(("", node))
+    if record is None:
+        return {}
+    return {key: record.labels[key] for key in _TOPOLOGY_LABELS if key in record.labels}

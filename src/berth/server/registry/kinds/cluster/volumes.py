@@ -14,12 +14,12 @@ from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
-from berth.server.registry.checks import Found, each, forbidden, has, invalid, one_of, required
-from berth.server.registry.fields import copy_field, spec_of, spell_amounts, unchanged
-from berth.server.registry.kinds.cluster.limit_ranges import check_claim
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
-from berth.server.storage.store import decode
+from berth.server.fields import annotations_of, at, mapping
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, choice, each, forbidden, has, invalid, one_of, required
+from berth.server.registry.kinds.cluster.limits import check_claim
+from berth.server.registry.strategy import Registry, Strategy, served
+from berth.server.storage.bucket import decode
 from berth.server.tables import cluster as tables
 
 _DEFAULT_CLASS = (
@@ -53,40 +53,66 @@ class ClaimStrategy(Strategy):
     """A claim gets the default class, and changes hardly at all once it is made."""
 
     def default(self, obj: RawObject) -> None:
-        spec = spec_of(obj)
+        spec = checks.spec_of(obj)
         spec.setdefault("volumeMode", "Filesystem")
-        resources = spec.get("resources")
-        if isinstance(resources, dict):
-            spell_amounts(resources.get("requests"))
+        checks.spell_amounts(at(spec, "resources", "requests"))
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is not None or obj["spec"].get("storageClassName") is not None:
             return
-        if BETA_STORAGE_CLASS not in (obj["metadata"].get("annotations") or {}):
+        if BETA_STORAGE_CLASS not in annotations_of(obj):
             chosen = _default_class(registry)
             if chosen is not None:
                 obj["spec"]["storageClassName"] = chosen
 
     def check(self, obj: RawObject) -> Found:
-        return _check_claim(obj["spec"])
+        spec = obj["spec"]
+        yield from _check_access_modes(spec, "at least 1 access mode is required")
+        requests, name = mapping(spec, "resources", "requests"), spec.get("storageClassName")
+        if "storage" not in requests:
+            yield required("spec.resources[storage]")
+        else:
+            yield from _check_size("spec.resources[storage]", requests["storage"])
+        if name:
+            yield from each("spec.storageClassName", name, names.dns_subdomain_errors(name))
+        yield from choice("spec", spec, "volumeMode", *_VOLUME_MODES)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return list(_check_claim_update(obj, old))
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
+        if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
+            checks.copy_field("volumeName", new_spec, old_spec)
+        if old_spec.get("storageClassName") is None:
+            checks.copy_field("storageClassName", new_spec, old_spec)
+        new_size, old_size = (at(spec, "resources", "requests", "storage") for spec in (new_spec, old_spec))
+        if at(obj, "status", "phase") == "Bound":
+            checks.copy_field("volumeAttributesClassName", new_spec, old_spec)
+            new_spec["resources"] = _with_storage(new_spec, old_size)
+            old_spec["resources"] = _with_storage(old_spec, old_size)
+        if new_spec != old_spec:
+            yield forbidden("spec", _FROZEN_CLAIM)
+        granted = at(old, "status", "capacity", "storage")
+        if _amount(new_size) < _amount(old_size) and _amount(new_size) <= _amount(granted):
+            yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        yield from checks.unchanged(obj["spec"], old["spec"], "volumeMode")
 
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None or not old["metadata"].get("deletionTimestamp"):
             check_claim(registry, obj)
 
 
+def _with_storage(spec: RawObject, size: object) -> RawObject:
+    requests = {**mapping(spec, "resources", "requests"), "storage": size}
+    return {**mapping(spec, "resources"), "requests": requests}
+
+
 class VolumeStrategy(Strategy):
     """A volume keeps its source, and its status tells since when it is in its phase."""
 
     def default(self, obj: RawObject) -> None:
-        spec = spec_of(obj)
-        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-        spec.setdefault("volumeMode", "Filesystem")
-        spell_amounts(spec.get("capacity"))
+        spec = checks.spec_of(obj)
+        checks.fill(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+        checks.spell_amounts(spec.get("capacity"))
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
@@ -94,10 +120,29 @@ class VolumeStrategy(Strategy):
             obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
 
     def check(self, obj: RawObject) -> Found:
-        return _check_volume(obj["spec"])
+        spec = obj["spec"]
+        yield from _check_access_modes(spec, "")
+        capacity = spec.get("capacity") or {}
+        yield from has("spec", spec, "capacity")
+        if "storage" not in capacity or len(capacity) > 1:
+            yield from one_of("spec.capacity", capacity, ("storage",), needed=False)
+        for name, amount in capacity.items():
+            yield from _check_size(f"spec.capacity[{name}]", amount)
+        yield from choice("spec", spec, "persistentVolumeReclaimPolicy", "Delete", "Recycle", "Retain")
+        yield from choice("spec", spec, "volumeMode", *_VOLUME_MODES)
+        sources = [name for name in spec if name not in _NOT_A_SOURCE and spec[name] is not None]
+        if not sources:
+            yield required("spec", "must specify a volume type")
+        for name in sources[1:]:
+            yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return list(_check_volume_update(obj["spec"], old["spec"]))
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        spec, before = obj["spec"], old["spec"]
+        if _source(spec, before) != _source(before, before):
+            yield forbidden("spec.persistentvolumesource", _FROZEN_SOURCE)
+        yield from checks.unchanged(spec, before, "volumeMode")
+        if before.get("nodeAffinity") is not None:
+            yield from checks.unchanged(spec, before, "nodeAffinity")
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         status, before = obj.setdefault("status", {}), old.get("status") or {}
@@ -114,19 +159,13 @@ class StorageClassStrategy(Strategy):
     """A class stays as it is."""
 
     def default(self, obj: RawObject) -> None:
-        obj.setdefault("reclaimPolicy", "Delete")
-        obj.setdefault("volumeBindingMode", "Immediate")
+        checks.fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
     def check(self, obj: RawObject) -> Found:
         if not obj.get("provisioner"):
             yield required("provisioner")
-        yield from _choice("reclaimPolicy", obj.get("reclaimPolicy"), "Delete", "Retain")
-        mode = obj.get("volumeBindingMode")
-        yield from _choice("volumeBindingMode", mode, "Immediate", "WaitForFirstConsumer")
-
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        frozen = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-        return [found for name in frozen for found in unchanged(obj, old, name)]
+        yield from choice("", obj, "reclaimPolicy", "Delete", "Retain")
+        yield from choice("", obj, "volumeBindingMode", "Immediate", "WaitForFirstConsumer")
 
 
 STRATEGIES = (
@@ -149,6 +188,7 @@ STRATEGIES = (
     StorageClassStrategy(
         served("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
         columns=tables.STORAGE_CLASS,
+        frozen=("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
         generation=False,
     ),
     Strategy(served("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False), generation=False),
@@ -181,7 +221,7 @@ def _default_class(registry: Registry) -> str | None:
     marked = [
         entry["metadata"]
         for entry in (decode(record.data) for record in bucket.newest_in(""))
-        if any((entry["metadata"].get("annotations") or {}).get(name) == "true" for name in _DEFAULT_CLASS)
+        if any(annotations_of(entry).get(name) == "true" for name in _DEFAULT_CLASS)
     ]
     marked.sort(key=lambda metadata: str(metadata["name"]))
     marked.sort(key=lambda metadata: str(metadata["creationTimestamp"]), reverse=True)
@@ -189,39 +229,6 @@ def _default_class(registry: Registry) -> str | None:
 
 
 # --- checks
-
-
-def _choice(path: str, value: object, *supported: str) -> Found:
-    return one_of(path, value, supported, needed=False) if value is not None else iter(())
-
-
-def _check_claim(spec: RawObject) -> Found:
-    yield from _check_access_modes(spec, "at least 1 access mode is required")
-    requests, name = (spec.get("resources") or {}).get("requests") or {}, spec.get("storageClassName")
-    if "storage" not in requests:
-        yield required("spec.resources[storage]")
-    else:
-        yield from _check_size("spec.resources[storage]", requests["storage"])
-    if name:
-        yield from each("spec.storageClassName", name, names.dns_subdomain_errors(name))
-    yield from _choice("spec.volumeMode", spec.get("volumeMode"), *_VOLUME_MODES)
-
-
-def _check_volume(spec: RawObject) -> Found:
-    yield from _check_access_modes(spec, "")
-    capacity, policy = spec.get("capacity") or {}, spec.get("persistentVolumeReclaimPolicy")
-    yield from has("spec", spec, "capacity")
-    if "storage" not in capacity or len(capacity) > 1:
-        yield from one_of("spec.capacity", capacity, ("storage",), needed=False)
-    for name, amount in capacity.items():
-        yield from _check_size(f"spec.capacity[{name}]", amount)
-    yield from _choice("spec.persistentVolumeReclaimPolicy", policy, "Delete", "Recycle", "Retain")
-    yield from _choice("spec.volumeMode", spec.get("volumeMode"), *_VOLUME_MODES)
-    sources = [name for name in spec if name not in _NOT_A_SOURCE and spec[name] is not None]
-    if not sources:
-        yield required("spec", "must specify a volume type")
-    for name in sources[1:]:
-        yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
 
 
 def _check_size(path: str, raw: object) -> Found:
@@ -238,42 +245,6 @@ def _check_access_modes(spec: RawObject, missing: str) -> Found:
     known = {mode for mode in given if mode in _MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
-
-
-def _check_claim_update(obj: RawObject, old: RawObject) -> Found:
-    new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
-    if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
-        copy_field("volumeName", new_spec, old_spec)
-    if old_spec.get("storageClassName") is None:
-        copy_field("storageClassName", new_spec, old_spec)
-    new_size, old_size = _requested(new_spec), _requested(old_spec)
-    if (obj.get("status") or {}).get("phase") == "Bound":
-        copy_field("volumeAttributesClassName", new_spec, old_spec)
-        new_spec["resources"] = _with_storage(new_spec.get("resources"), old_size)
-        old_spec["resources"] = _with_storage(old_spec.get("resources"), old_size)
-    if new_spec != old_spec:
-        yield forbidden("spec", _FROZEN_CLAIM)
-    granted = ((old.get("status") or {}).get("capacity") or {}).get("storage")
-    if _amount(new_size) < _amount(old_size) and _amount(new_size) <= _amount(granted):
-        yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
-    yield from unchanged(obj["spec"], old["spec"], "volumeMode")
-
-
-def _with_storage(resources: RawObject | None, size: Any) -> RawObject:  # noqa: ANN401 - as it came
-    given = resources or {}
-    return {**given, "requests": {**(given.get("requests") or {}), "storage": size}}
-
-
-def _requested(spec: RawObject) -> Any:  # noqa: ANN401 - as it came over the wire
-    return ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-
-
-def _check_volume_update(spec: RawObject, old: RawObject) -> Found:
-    if _source(spec, old) != _source(old, old):
-        yield forbidden("spec.persistentvolumesource", _FROZEN_SOURCE)
-    yield from unchanged(spec, old, "volumeMode")
-    if old.get("nodeAffinity") is not None:
-        yield from unchanged(spec, old, "nodeAffinity")
 
 
 def _source(spec: RawObject, old: RawObject) -> RawObject:

@@ -21,10 +21,11 @@ from berth.kube.karmada import (
 )
 from berth.kube.objects import RawObject
 from berth.kube.text import yaml_reader
-from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
+from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
-from berth.server.registry.fields import decode_as, mapping, mappings
+from berth.server.fields import at, mapping, mappings
+from berth.server.registry.checks import Found, decode_as, forbidden
 from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import Registry
 
@@ -57,8 +58,7 @@ class KarmadaClusterStrategy(KarmadaStrategy):
         self.status_apart = False
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        before = mapping(mapping(old).get("spec"))
-        prepare_cluster(mapping(obj.get("spec")), before, registry.timestamp())
+        prepare_cluster(mapping(obj, "spec"), mapping(old, "spec"), registry.timestamp())
 
     def check(self, obj: RawObject) -> list[FieldError]:
         return cluster_problems(decode_as(obj, Cluster))
@@ -69,9 +69,9 @@ class KarmadaBindingStrategy(KarmadaStrategy):
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         metadata = obj["metadata"]
-        labels = mapping(metadata.get("labels"))
+        labels = mapping(metadata, "labels")
         if not labels.get(self._permanent_id):
-            before = mapping(mapping(mapping(old).get("metadata")).get("labels")).get(self._permanent_id)
+            before = at(old, "metadata", "labels", self._permanent_id)
             metadata["labels"] = {**labels, self._permanent_id: before or registry.new_uid()}
 
     @property
@@ -99,18 +99,13 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
     def check(self, obj: RawObject) -> list[FieldError]:
         return [*validate_policy(decode_as(obj, PropagationPolicy)), *_behaviour_problems(obj["spec"])]
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        found = []
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         if obj["spec"].get("schedulerName") != old["spec"].get("schedulerName"):
-            found.append(
-                FieldError("spec.schedulerName", FORBIDDEN, "the schedulerName should not be updated")
-            )
+            yield forbidden("spec.schedulerName", "the schedulerName should not be updated")
         label = self._permanent_id
-        before = (old["metadata"].get("labels") or {}).get(label)
-        if (obj["metadata"].get("labels") or {}).get(label) != before:
+        if at(obj, "metadata", "labels", label) != at(old, "metadata", "labels", label):
             detail = f"label {label} is immutable, it can only be set by the system during creation"
-            found.append(FieldError("metadata.labels", FORBIDDEN, detail))
-        return found
+            yield forbidden("metadata.labels", detail)
 
 
 BY_GROUP: dict[str, type[KarmadaStrategy]] = {
@@ -129,10 +124,10 @@ def prepare_cluster(spec: RawObject, old: RawObject, now: str) -> None:
     kept = isinstance(zones, list) and len(zones) == 1 and zones == old.get("zones")
     if spec.get("zone") and (not zones or kept):
         spec["zones"] = [spec.pop("zone")]
-    for taint in mappings(spec.get("taints")):
+    for taint in mappings(spec, "taints"):
         if taint.get("effect") == "NoExecute" and not taint.get("timeAdded"):
             taint["timeAdded"] = now
-    models = mappings(spec.get("resourceModels"))
+    models = mappings(spec, "resourceModels")
     if models and all(isinstance(model.get("grade"), int) for model in models):
         models.sort(key=lambda model: int(model["grade"]))
         spec["resourceModels"] = models
@@ -143,20 +138,20 @@ def prepare_cluster(spec: RawObject, old: RawObject, now: str) -> None:
 
 
 def prepare_policy(obj: RawObject, namespace: str) -> None:
-    spec = mapping(obj.get("spec"))
-    for selector in mappings(spec.get("resourceSelectors")):
+    spec = mapping(obj, "spec")
+    for selector in mappings(spec, "resourceSelectors"):
         if namespace and not selector.get("namespace"):
             selector["namespace"] = namespace
-    placement = mapping(spec.get("placement"))
-    for constraint in mappings(placement.get("spreadConstraints")):
+    placement = mapping(spec, "placement")
+    for constraint in mappings(placement, "spreadConstraints"):
         if not constraint.get("spreadByField") and not constraint.get("spreadByLabel"):
             constraint["spreadByField"] = "cluster"
         if not constraint.get("minGroups"):
             constraint["minGroups"] = 1
-    scheduling = mapping(placement.get("replicaScheduling"))
+    scheduling = mapping(placement, "replicaScheduling")
     if scheduling.get("replicaSchedulingType") == "Divided":
         scheduling.setdefault("replicaDivisionPreference", "Weighted")
-    application = mapping(mapping(spec.get("failover")).get("application"))
+    application = mapping(spec, "failover", "application")
     if application.get("purgeMode") == "Gracefully":
         application.setdefault("gracePeriodSeconds", _GRACE)
 
@@ -167,27 +162,25 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
 def _behaviour_problems(spec: RawObject) -> list[FieldError]:
     """The parts of a policy that are only passed on."""
     errors = Errors()
-    failover = mapping(spec.get("failover"))
-    application = failover.get("application")
+    application = at(spec, "failover", "application")
     if application is not None:
         if not spec.get("propagateDeps"):
             detail = "application failover is set, propagateDeps must be true"
             errors.invalid(("spec", "propagateDeps"), False, detail)
         _check_application(application, errors, ("spec", "failover", "application"))
     for part in ("application", "cluster"):
-        preserved = mapping(mapping(failover.get(part)).get("statePreservation"))
-        for i, rule in enumerate(mappings(preserved.get("rules"))):
+        for i, rule in enumerate(mappings(spec, "failover", part, "statePreservation", "rules")):
             path = ("spec", "failover", part, "statePreservation", "rules", i, "aliasLabelName")
             check_label_key(rule.get("aliasLabelName") or "", errors, path)
-    suspension = mapping(spec.get("suspension"))
-    if suspension.get("dispatching") and mapping(suspension.get("dispatchingOnClusters")).get("clusterNames"):
+    suspension = mapping(spec, "suspension")
+    if suspension.get("dispatching") and mapping(suspension, "dispatchingOnClusters").get("clusterNames"):
         detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
         errors.invalid(("spec", "suspension"), suspension, detail)
     return errors
 
 
 def _check_application(application: RawObject, errors: Errors, path: Path) -> None:
-    tolerated = mapping(application.get("decisionConditions")).get("tolerationSeconds", 0)
+    tolerated = mapping(application, "decisionConditions").get("tolerationSeconds", 0)
     if tolerated < 0:
         at = (*path, "decisionConditions", "tolerationSeconds")
         errors.invalid(at, tolerated, "must be greater than or equal to 0")

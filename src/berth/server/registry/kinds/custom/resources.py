@@ -20,14 +20,13 @@ from berth.kube.schema.structural import structural_errors
 from berth.kube.validation import FieldError
 from berth.kube.validation.placement import validate_annotated
 from berth.server import errors
+from berth.server.fields import annotations_of
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, has, invalid, one_of, required
-from berth.server.registry.fields import spec_of, unchanged
-from berth.server.registry.resources import ServedResource, served
-from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.registry.checks import Found, has, invalid, one_of, required, spec_of, unchanged
+from berth.server.registry.strategy import Endpoint, Registry, ServedResource, Strategy, served
 from berth.server.settings import OBJECT_LIMIT
+from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
-from berth.server.storage.store import decode
 from berth.server.tables.custom import columns
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -53,11 +52,12 @@ class DefinitionStrategy(Strategy):
         spec.setdefault("conversion", {"strategy": "None"})
 
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        found = [*_problems(obj), *_unstructural(obj, old), *_approval(obj, old), *_changes(obj, old)]
+        found = [*_problems(obj), *_unstructural(obj, old), *_approval(obj, old)]
+        if old is not None:
+            found += [*unchanged(obj, old, "spec", "group"), *unchanged(obj, old, "spec", "scope")]
         if found:
-            raise errors.invalid(
-                self.resource.kind, self.resource.group, obj["metadata"].get("name") or "", found
-            )
+            name = obj["metadata"].get("name") or ""
+            raise errors.invalid(self.resource.kind, self.resource.group, name, found)
         _establish(registry, obj, old)
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
@@ -232,8 +232,7 @@ def _is_protected(crd: RawObject) -> bool:
 def _clash(registry: Registry, crd: RawObject) -> str:
     """A sentence about another definition of the group that has the same kind."""
     spec = crd["spec"]
-    bucket = registry.builtin(_GROUP, _PLURAL).bucket
-    for record in bucket.newest_in(""):
+    for record in registry.builtin(_GROUP, _PLURAL).bucket.newest_in(""):
         if record.key[1] == crd["metadata"]["name"]:
             continue
         other = decode(record.data)["spec"]
@@ -281,29 +280,26 @@ def _schema_errors(crd: RawObject) -> list[FieldError]:
     ]
 
 
-def _approval(crd: RawObject, old: RawObject | None) -> list[FieldError]:
+def _approval(crd: RawObject, old: RawObject | None) -> Found:
     """Groups of the community need a word of its approval, or that there is none.
 
     Upstream: apiextensions-apiserver/pkg/apihelpers.
     """
-    if not _is_protected(crd):
-        return []
     given = _approved(crd)
-    if old is not None and _kind_of_approval(_approved(old)) == _kind_of_approval(given):
-        return []
+    kind = _kind_of_approval(given)
+    if not _is_protected(crd) or (old is not None and _kind_of_approval(_approved(old)) == kind):
+        return
     detail = f'protected groups must have approval annotation "{_APPROVED}"'
     where = f"metadata.annotations[{_APPROVED}]"
-    match _kind_of_approval(given):
-        case "missing":
-            return [required(where, f"{detail}, see {_APPROVAL_RULES}")]
-        case "invalid":
-            detail += ' with either a URL or a reason starting with "unapproved"'
-            return [invalid(where, given, f"{detail}, see {_APPROVAL_RULES}")]
-    return []
+    if kind == "missing":
+        yield required(where, f"{detail}, see {_APPROVAL_RULES}")
+    elif kind == "invalid":
+        detail += ' with either a URL or a reason starting with "unapproved"'
+        yield invalid(where, given, f"{detail}, see {_APPROVAL_RULES}")
 
 
 def _approved(crd: RawObject) -> str:
-    return str((crd["metadata"].get("annotations") or {}).get(_APPROVED) or "")
+    return str(annotations_of(crd).get(_APPROVED) or "")
 
 
 def _kind_of_approval(given: str) -> str:
@@ -316,9 +312,3 @@ def _kind_of_approval(given: str) -> str:
     except ValueError:
         return "invalid"
     return "approved" if parts.scheme and parts.netloc else "invalid"
-
-
-def _changes(crd: RawObject, old: RawObject | None) -> list[FieldError]:
-    if old is None:
-        return []
-    return [found for name in ("group", "scope") for found in unchanged(crd, old, "spec", name)]

@@ -9,13 +9,11 @@ import re
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
 from berth.kube.validation.containers import PORT_RANGE
+from berth.server.fields import annotations_of, at, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, one_of, required
-from berth.server.registry.fields import mapping, mappings, path_segment_errors, spec_of
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Strategy
+from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import cluster as tables
 
 _NETWORKING = "networking.k8s.io/v1"
@@ -39,8 +37,8 @@ class IngressStrategy(Strategy):
     """What is served is said by rules, or by a backend for all of it."""
 
     def check(self, obj: RawObject) -> Found:
-        spec = mapping(obj.get("spec"))
-        rules, backend = mappings(spec.get("rules")), spec.get("defaultBackend")
+        spec = mapping(obj, "spec")
+        rules, backend = mappings(spec, "rules"), spec.get("defaultBackend")
         name = spec.get("ingressClassName")
         if not rules and backend is None:
             yield invalid("spec", spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
@@ -48,18 +46,16 @@ class IngressStrategy(Strategy):
             yield from _backend("spec.defaultBackend", mapping(backend))
         for i, rule in enumerate(rules):
             yield from _rule(f"spec.rules[{i}]", rule)
-        for i, tls in enumerate(mappings(spec.get("tls"))):
+        for i, tls in enumerate(mappings(spec, "tls")):
             yield from _tls(f"spec.tls[{i}]", tls)
         if name is not None:
             yield from each("spec.ingressClassName", name, names.dns_subdomain_errors(name))
 
-    def validate_create(self, obj: RawObject) -> list[FieldError]:
-        said = (obj["metadata"].get("annotations") or {}).get(_CLASS)
-        name = mapping(obj.get("spec")).get("ingressClassName")
-        if said is None or name is None or said == name:
-            return []
-        detail = "must match `ingressClassName` when both are specified"
-        return [invalid(f"annotations.{_CLASS}", said, detail)]
+    def validate_create(self, obj: RawObject) -> Found:
+        said, name = annotations_of(obj).get(_CLASS), at(obj, "spec", "ingressClassName")
+        if said is not None and name is not None and said != name:
+            detail = "must match `ingressClassName` when both are specified"
+            yield invalid(f"annotations.{_CLASS}", said, detail)
 
 
 def _rule(path: str, rule: RawObject) -> Found:
@@ -70,7 +66,7 @@ def _rule(path: str, rule: RawObject) -> Found:
         yield from each(f"{path}.host", host, _host_errors(host))
     if http is None:
         return
-    paths = mappings(mapping(http).get("paths"))
+    paths = mappings(http, "paths")
     if not paths:
         yield required(f"{path}.http.paths")
     for i, one in enumerate(paths):
@@ -105,7 +101,7 @@ def _path(path: str, given: RawObject) -> Found:
         yield from each(at, text, (f"must not contain '{one}'" for one in _NOT_INSIDE if one in text))
         ends = (f"cannot end with '{one}'" for one in _NOT_AT_THE_END if text.endswith(one))
         yield from each(at, text, ends)
-    yield from _backend(f"{path}.backend", mapping(given.get("backend")))
+    yield from _backend(f"{path}.backend", mapping(given, "backend"))
 
 
 def _backend(path: str, backend: RawObject) -> Found:
@@ -116,11 +112,10 @@ def _backend(path: str, backend: RawObject) -> Found:
         group, at = mapping(resource).get("apiGroup"), f"{path}.resource"
         if group is not None:
             yield from each(f"{at}.apiGroup", group, names.dns_subdomain_errors(group))
-        for field in ("kind", "name"):
-            yield from checks.name(f"{at}.{field}", mapping(resource).get(field), path_segment_errors)
+        yield from checks.reference(at, mapping(resource))
     elif service is not None:
         yield from checks.label(f"{path}.service.name", mapping(service).get("name"))
-        yield from _port(path, mapping(mapping(service).get("port")))
+        yield from _port(path, mapping(service, "port"))
     else:
         yield invalid(path, "", "resource or service backend is required")
 
@@ -139,20 +134,20 @@ class NetworkPolicyStrategy(Strategy):
     """Which directions it is about, and whom and what it lets through."""
 
     def default(self, obj: RawObject) -> None:
-        spec = spec_of(obj)
+        spec = checks.spec_of(obj)
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
         for rules, _ in _DIRECTIONS.values():
             for rule in mappings(spec.get(rules)):
-                for port in mappings(rule.get("ports")):
+                for port in mappings(rule, "ports"):
                     port.setdefault("protocol", "TCP")
 
     def check(self, obj: RawObject) -> Found:
-        spec = mapping(obj.get("spec"))
+        spec = mapping(obj, "spec")
         for rules, peers in _DIRECTIONS.values():
             for i, rule in enumerate(mappings(spec.get(rules))):
                 path = f"spec.{rules}[{i}]"
-                for j, port in enumerate(mappings(rule.get("ports"))):
+                for j, port in enumerate(mappings(rule, "ports")):
                     yield from _port_errors(f"{path}.ports[{j}]", port)
                 for j, peer in enumerate(mappings(rule.get(peers))):
                     yield from _peer_errors(f"{path}.{peers}[{j}]", peer)
@@ -176,11 +171,8 @@ def _peer_errors(path: str, peer: RawObject) -> Found:
     elif block is not None and len(peer) > 1:
         yield forbidden(path, "may not specify both ipBlock and another peer")
     elif block is not None:
-        cidr = str(mapping(block).get("cidr") or "")
-        if not cidr:
-            yield required(f"{path}.ipBlock.cidr")
-        else:
-            yield from checks.network(f"{path}.ipBlock.cidr", cidr)
+        cidr, where = str(mapping(block).get("cidr") or ""), f"{path}.ipBlock.cidr"
+        yield from checks.network(where, cidr) if cidr else (required(where),)
 
 
 STRATEGIES = (

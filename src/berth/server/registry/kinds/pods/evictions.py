@@ -12,17 +12,14 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
+from berth.server.fields import at, condition, is_true, mapping
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, invalid, one_of
-from berth.server.registry.fields import decode_as, mapping
+from berth.server.registry.checks import Found, choice, decode_as, invalid
 from berth.server.registry.kinds.pods.pods import upsert_condition
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.registry.strategy import Endpoint, Registry, Strategy, served
 from berth.server.registry.writes import Write
-from berth.server.storage.history import Record
-from berth.server.storage.store import decode
+from berth.server.storage.bucket import Record, decode
 from berth.server.tables import workloads as tables
-from berth.server.tables.cells import condition, is_true
 
 _CAUSE = "DisruptionBudget"
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -34,19 +31,24 @@ _CONDITION = {
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }
+_INSUFFICIENT = {
+    "type": "DisruptionAllowed",
+    "status": "False",
+    "reason": "InsufficientPods",
+    "message": "",
+}
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
 _NO_PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
     "regex used for validation is '[0-9]+%')"
 )
-_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 class DisruptionBudgetStrategy(Strategy):
     """A count, or a share of not more than all."""
 
     def check(self, obj: RawObject) -> Found:
-        spec = mapping(obj.get("spec"))
+        spec = mapping(obj, "spec")
         for name in ("minAvailable", "maxUnavailable"):
             given = spec.get(name)
             if isinstance(given, str) and not _PERCENT(given):
@@ -55,9 +57,7 @@ class DisruptionBudgetStrategy(Strategy):
                 yield invalid(f"spec.{name}", given, "must not be greater than 100%")
             elif isinstance(given, int) and given < 0:
                 yield invalid(f"spec.{name}", given, NEGATIVE)
-        policy = spec.get("unhealthyPodEvictionPolicy")
-        if policy is not None:
-            yield from one_of("spec.unhealthyPodEvictionPolicy", policy, _POLICIES, needed=False)
+        yield from choice("spec", spec, "unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")
 
 
 STRATEGIES = (
@@ -83,31 +83,25 @@ def evict(
     """
     if (eviction.get("metadata") or {}).get("name", name) != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
-    given = eviction.get("deleteOptions")
-    options = deletion.options_of(given if isinstance(given, dict) else {}, {})
+    options = deletion.options_of(mapping(eviction, "deleteOptions"), {})
     if dry_run:
         options["dryRun"] = ["All"]
     pods = registry.builtin("", "pods")
     record = writes.current(pods, (namespace, name))
     pod = decode(record.data)
     deletion.check_preconditions(pods, pod, record, options)
-    if not _beyond_budget(pod):
+    # No budget counts a pod that has already stopped, not begun, or is on its way out.
+    counts = at(pod, "status", "phase") not in ("Succeeded", "Failed", "Pending")
+    if counts and not pod["metadata"].get("deletionTimestamp"):
         budget = _budget_of(registry, pod)
         if budget is not None and not _unhealthy_may_go(pod, budget[1]):
             _take(registry, budget, name, dry_run=bool(options.get("dryRun")))
     return _delete(registry, pods, record, pod, options)
 
 
-def _beyond_budget(pod: RawObject) -> bool:
-    """Whether the pod has already stopped, not begun, or is on its way out: no budget counts it."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
-
-
 def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] | None:
     labels = pod["metadata"].get("labels") or {}
-    bucket = registry.builtin("policy", "poddisruptionbudgets").bucket
-    found = []
+    bucket, found = registry.builtin("policy", "poddisruptionbudgets").bucket, []
     for record in bucket.newest_in(pod["metadata"]["namespace"]):
         budget = decode(record.data)
         given = budget["spec"].get("selector")
@@ -152,10 +146,11 @@ def _take(registry: Registry, budget: tuple[Record, RawObject], pod_name: str, *
     status["disruptionsAllowed"] = allowed - 1
     status["disruptedPods"] = {**disrupted, pod_name: now}
     if allowed == 1:
-        status["conditions"] = _insufficient(status, pdb["metadata"].get("generation", 0), now)
+        others = [one for one in status.get("conditions") or () if one.get("type") != "DisruptionAllowed"]
+        seen = {"observedGeneration": pdb["metadata"].get("generation", 0), "lastTransitionTime": now}
+        status["conditions"] = [*others, {**_INSUFFICIENT, **seen}]
     pdb["status"] = status
-    endpoint = registry.builtin("policy", "poddisruptionbudgets")
-    writes.put_as_is(registry, endpoint, record.key, pdb)
+    writes.put_as_is(registry, registry.builtin("policy", "poddisruptionbudgets"), record.key, pdb)
 
 
 def _explained(name: str, status: RawObject) -> str:
@@ -168,19 +163,6 @@ def _explained(name: str, status: RawObject) -> str:
     if healthy <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
     return f"{refused} ({allowed.get('reason')}): {said}" if said else refused
-
-
-def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObject]:
-    others = [item for item in status.get("conditions") or () if item.get("type") != "DisruptionAllowed"]
-    refused = {
-        "type": "DisruptionAllowed",
-        "status": "False",
-        "reason": "InsufficientPods",
-        "message": "",
-        "observedGeneration": generation,
-        "lastTransitionTime": now,
-    }
-    return [*others, refused]
 
 
 def _says_why(pod: RawObject) -> bool:

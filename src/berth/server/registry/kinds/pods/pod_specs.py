@@ -5,7 +5,7 @@ Upstream: pkg/apis/core/v1/defaults.go.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -13,10 +13,10 @@ from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.validation import FieldError
-from berth.server.registry.fields import decode_as, mapping, mappings, spec_of, spell_amounts
+from berth.server.fields import at, mapping, mappings
+from berth.server.registry.checks import decode_as, fill, spec_of, spell_amounts
 from berth.server.registry.pod_rules import in_order, pod_spec_errors
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import workloads as tables
 
 _TOKEN_SECONDS = 3600
@@ -36,11 +36,8 @@ _VOLUMES: dict[str, RawObject] = {
 
 def default_pod_spec(spec: RawObject, *, pod: bool = False) -> None:
     """Fill in a pod spec; `pod`: it is a pod's own, not that of a template."""
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("securityContext", {})
+    fill(spec, restartPolicy="Always", terminationGracePeriodSeconds=30, dnsPolicy="ClusterFirst")
+    fill(spec, schedulerName="default-scheduler", securityContext={})
     host_network = bool(spec.get("hostNetwork"))
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         _container(container, host_network=host_network, pod=pod)
@@ -54,8 +51,7 @@ def _container(container: RawObject, *, host_network: bool, pod: bool) -> None:
     resources = container.setdefault("resources", {})
     spell_amounts(resources.get("requests"))
     spell_amounts(resources.get("limits"))
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
+    fill(container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File")
     container.setdefault("imagePullPolicy", _pull_policy(container.get("image") or ""))
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
@@ -66,7 +62,7 @@ def _container(container: RawObject, *, host_network: bool, pod: bool) -> None:
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             _probe(container[name])
-    for hook in mapping(container.get("lifecycle")).values():
+    for hook in mapping(container, "lifecycle").values():
         _http_get(mapping(hook))
     for variable in container.get("env") or ():
         if variable.get("valueFrom"):
@@ -79,13 +75,13 @@ def _pull_policy(image: str) -> str:
     return "Always" if tag == "latest" or (not tag and "@" not in image) else "IfNotPresent"
 
 
-def _fill(holder: RawObject, **defaults: object) -> None:
+def _fill_empty(holder: RawObject, **defaults: object) -> None:
     """Give fields that are missing or empty a value."""
     holder.update({name: value for name, value in defaults.items() if not holder.get(name)})
 
 
 def _probe(probe: RawObject) -> None:
-    _fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+    _fill_empty(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
     _http_get(probe)
     if probe.get("grpc") is not None:
         probe["grpc"].setdefault("service", "")
@@ -93,13 +89,13 @@ def _probe(probe: RawObject) -> None:
 
 def _http_get(handler: RawObject) -> None:
     if handler.get("httpGet") is not None:
-        _fill(handler["httpGet"], path="/", scheme="HTTP")
+        _fill_empty(handler["httpGet"], path="/", scheme="HTTP")
 
 
 def _reference(holder: RawObject) -> None:
     """To a field of the pod, or to an amount of one of its containers."""
     if holder.get("fieldRef") is not None:
-        _fill(holder["fieldRef"], apiVersion="v1")
+        _fill_empty(holder["fieldRef"], apiVersion="v1")
     if holder.get("resourceFieldRef") is not None:
         holder["resourceFieldRef"].setdefault("divisor", "0")
 
@@ -107,21 +103,20 @@ def _reference(holder: RawObject) -> None:
 def _volume(volume: RawObject) -> None:
     for name, defaults in _VOLUMES.items():
         if volume.get(name) is not None:
-            for field, value in defaults.items():
-                volume[name].setdefault(field, value)
-    claim = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
+            fill(volume[name], **defaults)
+    claim = mapping(volume, "ephemeral", "volumeClaimTemplate")
     if claim:
         claim.setdefault("metadata", {})
         spec_of(claim).setdefault("volumeMode", "Filesystem")
-    projected = mappings(mapping(volume.get("projected")).get("sources"))
+    projected = mappings(volume, "projected", "sources")
     for source in projected:
         if source.get("serviceAccountToken") is not None:
             source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_SECONDS)
-    downward = (mapping(volume.get("downwardAPI")), *(mapping(one.get("downwardAPI")) for one in projected))
-    for item in (item for held in downward for item in mappings(held.get("items"))):
+    downward = (mapping(volume, "downwardAPI"), *(mapping(one, "downwardAPI") for one in projected))
+    for item in (item for held in downward for item in mappings(held, "items")):
         _reference(item)
     if volume.get("image") is not None:
-        _fill(volume["image"], pullPolicy=_pull_policy(volume["image"].get("reference") or ""))
+        _fill_empty(volume["image"], pullPolicy=_pull_policy(volume["image"].get("reference") or ""))
     if set(volume) == {"name"}:
         volume["emptyDir"] = {}
 
@@ -208,10 +203,8 @@ class TemplatedStrategy(Strategy):
 
     def _template(self, obj: RawObject | None) -> RawObject | None:
         """The template, if it has a spec."""
-        found: Any = obj
-        for name in self.template:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else None
+        found: RawObject | None = at(obj, *self.template)
+        return found if isinstance(at(found, "spec"), dict) else None
 
 
 class PodTemplateStrategy(TemplatedStrategy):

@@ -1,4 +1,4 @@
-"""Pods: gates, admission, label keys, quality of service, what may change later.
+"""Pods: gates, admission, label keys, quality of service, what may change later, and their binding.
 
 Upstream: pkg/registry/core/pod/strategy.go, ValidatePodUpdate in pkg/apis/core/validation, and the admission
 plugins that are on by default. The anti-affinity limit is that of
@@ -27,25 +27,26 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
-from berth.server.registry.checks import forbidden, invalid
-from berth.server.registry.fields import decode_as, spec_of
+from berth.server.fields import annotations_of, mapping
+from berth.server.registry import writes
+from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.access import service_accounts
-from berth.server.registry.kinds.cluster import limit_ranges
-from berth.server.registry.kinds.cluster.nodes import topology_labels
-from berth.server.registry.kinds.pods import runtime_classes
+from berth.server.registry.kinds.cluster import limits
+from berth.server.registry.kinds.cluster.plain import topology_labels
+from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.pod_specs import (
     default_pod_spec,
     drop_disabled,
     drop_unserved,
     write_back,
 )
-from berth.server.registry.kinds.pods.priority_classes import resolve_priority
 from berth.server.registry.pod_rules import in_order, pod_spec_errors
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
 from berth.server.registry.users import User
+from berth.server.registry.writes import Write
+from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
-from berth.server.tables import pods as tables
+from berth.server.tables import workloads as tables
 
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -54,7 +55,7 @@ _UPDATABLE = (
 )
 _IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
-_TOLERATION_SECONDS = 300
+_FOR_A_WHILE = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 _SUBRESOURCES = "attach binding eviction exec log portforward status"
 
 
@@ -75,11 +76,11 @@ class PodStrategy(Strategy):
             obj["spec"]["terminationGracePeriodSeconds"] = 1
         drop_unserved(obj["spec"])
         wrong = pod_spec_errors(obj["spec"], "spec")  # admission adds nothing that is
-        limit_ranges.default_pod(registry, obj)
+        limits.default_pod(registry, obj)
         service_accounts.admit(registry, obj)
         resolve_priority(registry, obj)
         _tolerate(obj["spec"])
-        runtime_classes.admit(registry, obj)
+        admit_runtime_class(registry, obj)
         _copy_topology(registry, obj)
         pod = _with_label_keys(obj)
         _begin_status(obj)
@@ -92,7 +93,7 @@ class PodStrategy(Strategy):
 
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None:
-            limit_ranges.check_pod(registry, obj)
+            limits.check_pod(registry, obj)
 
     def grace(self, obj: RawObject, options: RawObject) -> int:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
@@ -117,10 +118,21 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
     }
 
 
+class BindingStrategy(Strategy):
+    """A Binding is not stored; the pod that it names is bound."""
+
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+    ) -> Answer:
+        write = bind(registry, namespace, "", obj, user=user, dry_run=dry_run)
+        return errors.success(), write.done
+
+
 STRATEGIES = (
+    BindingStrategy(served("v1", "bindings", "Binding", verbs=CREATE_ONLY)),
     PodStrategy(
         served("v1", "pods", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
-        columns=tables.COLUMNS,
+        columns=tables.POD,
         fields=_selectable,
         status_metadata=("labels", "annotations", "finalizers"),
         returns_deleted=True,
@@ -136,14 +148,7 @@ def _tolerate(spec: RawObject) -> None:
     tolerations = list(spec.get("tolerations") or ())
     for key in (NOT_READY, UNREACHABLE):
         if not any(_covers(toleration, key) for toleration in tolerations):
-            tolerations.append(
-                {
-                    "key": key,
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": _TOLERATION_SECONDS,
-                }
-            )
+            tolerations.append({"key": key, **_FOR_A_WHILE})
     spec["tolerations"] = tolerations
 
 
@@ -244,7 +249,7 @@ def _judge_update(obj: RawObject, old: RawObject, gates: FeatureGates) -> list[F
 
 def _rules(pod: RawObject) -> str | None:
     """The affinity that a pod's annotation states."""
-    stated: str | None = (pod["metadata"].get("annotations") or {}).get(AFFINITY_ANNOTATION)
+    stated: str | None = annotations_of(pod).get(AFFINITY_ANNOTATION)
     return stated
 
 
@@ -282,36 +287,32 @@ def _frozen(spec: RawObject, gated_before: bool) -> RawObject:
     return kept
 
 
-def _check_deadline(new: RawObject, old: RawObject) -> list[FieldError]:
+def _check_deadline(new: RawObject, old: RawObject) -> Found:
     before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
     path = "spec.activeDeadlineSeconds"
     if before is not None and after is None:
-        return [invalid(path, None, "must not update from a positive integer to nil value")]
-    if before is not None and after is not None and after > before:
-        return [invalid(path, after, "must be less than or equal to previous value")]
-    return []
+        yield invalid(path, None, "must not update from a positive integer to nil value")
+    elif before is not None and after > before:
+        yield invalid(path, after, "must be less than or equal to previous value")
 
 
-def _check_tolerations(new: RawObject, old: RawObject) -> list[FieldError]:
+def _check_tolerations(new: RawObject, old: RawObject) -> Found:
     after = [_without_seconds(item) for item in new.get("tolerations") or ()]
-    for item in old.get("tolerations") or ():
-        if _without_seconds(item) not in after:
-            detail = "existing toleration can not be modified except its tolerationSeconds"
-            return [forbidden("spec.tolerations", detail)]
-    return []
+    if any(_without_seconds(item) not in after for item in old.get("tolerations") or ()):
+        detail = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden("spec.tolerations", detail)
 
 
 def _without_seconds(toleration: RawObject) -> RawObject:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
-def _check_gates(new: RawObject, old: RawObject) -> list[FieldError]:
+def _check_gates(new: RawObject, old: RawObject) -> Found:
     before = [gate.get("name") for gate in old.get("schedulingGates") or ()]
     added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in before]
     if added:
         detail = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
-        return [forbidden("spec.schedulingGates", detail)]
-    return []
+        yield forbidden("spec.schedulingGates", detail)
 
 
 def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
@@ -347,3 +348,58 @@ def check_container(pod: RawObject, name: str) -> None:
         if first:
             text += f" or one of the init containers: [{' '.join(first)}]"
         raise errors.bad_request(text)
+
+
+# --- bindings -------------------------------------------------------------------------------------
+# A scheduler's decision about a pod, written down once. Upstream: storage/storage.go, BindingREST.
+
+
+def bind(
+    registry: Registry, namespace: str, name: str, binding: RawObject, *, user: User, dry_run: bool
+) -> Write:
+    """Assign a pod to the node a Binding names; the pod's name may be left to the Binding."""
+    metadata, target = binding.get("metadata") or {}, mapping(binding, "target")
+    name = name or metadata.get("name") or ""
+    if metadata.get("name", name) != name:
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    node = _node_of(target, name)
+    pods = registry.builtin("", "pods")
+    record = writes.current(pods, (namespace, name))
+    pod = decode(record.data)
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != pod["metadata"]["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
+        raise errors.conflict("pods", "", name, why)
+    if version and version != str(record.rv):
+        raise errors.conflict("pods", "", name)
+    assigned = pod["spec"].get("nodeName")
+    for stands, why in (
+        (pod["metadata"].get("deletionTimestamp"), "is being deleted, cannot be assigned to a host"),
+        (assigned, f'is already assigned to node "{assigned}"'),
+        (pod["spec"].get("schedulingGates"), "has non-empty .spec.schedulingGates"),
+    ):
+        if stands:
+            raise errors.conflict("pods/binding", "", name, f"pod {name} {why}")
+    pod["spec"]["nodeName"] = node
+    pod.setdefault("status", {}).pop("nominatedNodeName", None)
+    topology = topology_labels(registry, node) if target.get("kind") == "Node" else {}
+    labels = {**(metadata.get("labels") or {}), **topology}
+    for field, given in (("labels", labels), ("annotations", metadata.get("annotations"))):
+        if given:
+            pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
+    if metadata.get("annotations"):
+        pods.strategy.permit(registry, pod, decode(record.data), user)
+    if dry_run:
+        return Write(record)
+    upsert_condition(pod, {"type": "PodScheduled", "status": "True"}, registry.timestamp())
+    return writes.put_as_is(registry, pods, record.key, pod)
+
+
+def _node_of(target: RawObject, name: str) -> str:
+    kind, node = target.get("kind"), target.get("name")
+    if kind and kind != "Node":
+        problems = one_of("target.kind", kind, ("Node", "<empty>"), needed=False)
+        raise errors.invalid("Binding", "", name, list(problems))
+    if not isinstance(node, str) or not node:
+        raise errors.invalid("Binding", "", name, [required("target.name")])
+    return node

@@ -1,6 +1,6 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ReplicationControllers.
+"""What makes pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers and Jobs.
 
-Upstream: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
+Upstream: pkg/apis/{apps,batch}/v1/defaults.go, pkg/apis/apps/validation, pkg/registry/batch/job.
 """
 
 from __future__ import annotations
@@ -12,15 +12,24 @@ from typing import Any
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
-from berth.server.registry.checks import Found, invalid, one_of
-from berth.server.registry.fields import decode_as, spec_of, unchanged
-from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_template
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Strategy
+from berth.kube.validation.resources import NEGATIVE
+from berth.kube.well_known import JOB_NAME
+from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
+from berth.server.fields import at, mapping
+from berth.server.registry.checks import Found, decode_as, fill, invalid, one_of, required, spec_of, unchanged
+from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_pod_spec, default_template
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
 
 _ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
+_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+_POLICIES = ("Allow", "Forbid", "Replace")
+_LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
+)
 
 
 def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
@@ -70,6 +79,104 @@ class ReplicationControllerStrategy(_ControllerStrategy):
 
     def scale_selector(self, selector: RawObject) -> RawObject:
         return {"matchLabels": selector}
+
+
+class JobStrategy(TemplatedStrategy):
+    """A job selects its own pods by its uid, and orphans them unless it is told not to."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = spec["parallelism"] = 1
+        replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+        fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+        fill(spec, manualSelector=False, podReplacementPolicy=replaced)
+        default_template(spec)
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = obj["spec"]
+        template = spec.get("template")
+        if old is not None or spec.get("manualSelector") or not isinstance(template, dict):
+            return
+        uid, name = obj["metadata"]["uid"], obj["metadata"].get("name") or ""
+        own = {_CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
+        labels = template.setdefault("metadata", {}).get("labels") or {}
+        template["metadata"]["labels"] = {**labels, **own}
+        if spec.get("selector") is None:
+            spec["selector"] = {"matchLabels": {_CONTROLLER_UID: uid}}
+
+    def check(self, obj: RawObject) -> Found:
+        return _check_policy(mapping(obj, "spec"), "spec")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        yield from super().validate_update(obj, old)
+        # The scheduling directives of a suspended job may still change.
+        if not old["spec"].get("suspend") or at(old, "status", "startTime"):
+            yield from unchanged(obj, old, "spec", "template")
+
+
+def _check_policy(spec: RawObject, path: str) -> Found:
+    """That the pods of a Job come to an end."""
+    policy = mapping(spec, "template", "spec").get("restartPolicy", "Always")
+    path = f"{path}.template.spec.restartPolicy"
+    if policy == "Always":
+        yield required(path, 'valid values: "OnFailure", "Never"')
+    else:
+        yield from one_of(path, policy, ("OnFailure", "Never"), needed=False)
+
+
+class CronJobStrategy(TemplatedStrategy):
+    """A schedule of Jobs."""
+
+    template = ("spec", "jobTemplate", "spec", "template")
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        fill(spec, concurrencyPolicy="Allow", suspend=False)
+        fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+        template = self._template(obj)
+        if template is not None:
+            default_pod_spec(template["spec"])
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj, "spec")
+        schedule = spec.get("schedule")
+        if not schedule:
+            yield required("spec.schedule")
+        else:
+            try:
+                parse(schedule)
+            except ScheduleError as error:
+                yield invalid("spec.schedule", schedule, str(error))
+        yield from one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _POLICIES, needed=False)
+        for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+            if (spec.get(name) or 0) < 0:
+                yield invalid(f"spec.{name}", spec[name], NEGATIVE)
+        yield from _check_policy(mapping(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+
+    def validate_create(self, obj: RawObject) -> Found:
+        name = obj["metadata"].get("name") or ""
+        yield from _check_zone(obj["spec"], {})
+        if len(name) > _LONGEST_NAME:
+            yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        return _check_zone(obj["spec"], old["spec"])
+
+
+def _check_zone(spec: RawObject, old: RawObject) -> Found:
+    """That a schedule's time zone is one, and where it belongs; what was stored otherwise may stay."""
+    schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
+    if "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        if "TZ" in str(old.get("schedule") or ""):
+            detail = (
+                "cannot use both timeZone field and TZ or CRON_TZ in schedule" if zone is not None else ""
+            )
+        if detail:
+            yield invalid("spec.schedule", schedule, detail)
+    if zone is not None and zone != old.get("timeZone") and (problem := zone_error(zone)) is not None:
+        yield invalid("spec.timeZone", zone, problem)
 
 
 STRATEGIES = (
@@ -148,5 +255,17 @@ STRATEGIES = (
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
         },
         first_status={"replicas": 0, "availableReplicas": 0},
+    ),
+    CronJobStrategy(
+        served("batch/v1", "cronjobs", "CronJob", short="cj", categories="all", subresources="status"),
+        columns=tables.CRON_JOB,
+    ),
+    JobStrategy(
+        served("batch/v1", "jobs", "Job", categories="all", subresources="status"),
+        columns=tables.JOB,
+        frozen=("spec.selector", "spec.completions"),
+        fields=paths("status.successful", default="0"),
+        orphans_dependents=True,
+        orphans_warning=_PODS_STAY,
     ),
 )

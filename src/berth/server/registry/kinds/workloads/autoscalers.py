@@ -6,11 +6,10 @@ Upstream: pkg/apis/autoscaling/validation.
 from __future__ import annotations
 
 from berth.kube.objects import RawObject
+from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, invalid, one_of, required
-from berth.server.registry.fields import mapping, mappings, path_segment_errors, spec_of
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Strategy
+from berth.server.registry.checks import Found, forbidden, invalid, one_of, required, spec_of
+from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import workloads as tables
 
 # The field that says more about a metric, by its type.
@@ -34,7 +33,7 @@ class AutoscalerStrategy(Strategy):
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
     def check(self, obj: RawObject) -> Found:
-        spec = mapping(obj.get("spec"))
+        spec = mapping(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         if isinstance(least, int) and least < 1:
             yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
@@ -44,22 +43,21 @@ class AutoscalerStrategy(Strategy):
             yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
         if isinstance(least, int) and most < least:
             yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-        yield from _reference_errors("spec.scaleTargetRef", mapping(spec.get("scaleTargetRef")))
-        metrics = mappings(spec.get("metrics"))
+        yield from _reference_errors("spec.scaleTargetRef", mapping(spec, "scaleTargetRef"))
+        metrics = mappings(spec, "metrics")
         for i, metric in enumerate(metrics):
             yield from _metric_errors(f"spec.metrics[{i}]", metric)
         if least == 0 and not {"Object", "External"} & {metric.get("type") for metric in metrics}:
             detail = "must specify at least one Object or External metric to support scaling to zero replicas"
             yield forbidden("spec.metrics", detail)
-        behavior = mapping(spec.get("behavior"))
+        behavior = mapping(spec, "behavior")
         for name in ("scaleUp", "scaleDown"):
             if name in behavior:
                 yield from _rules_errors(f"spec.behavior.{name}", mapping(behavior[name]))
 
 
 def _reference_errors(path: str, reference: RawObject) -> Found:
-    for name in ("kind", "name"):
-        yield from checks.name(f"{path}.{name}", reference.get(name), path_segment_errors)
+    yield from checks.reference(path, reference)
     version = str(reference.get("apiVersion") or "")
     if version.count("/") > 1:
         yield invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
@@ -86,7 +84,7 @@ def _metric_errors(path: str, metric: RawObject) -> Found:
 def _resource_errors(path: str, source: RawObject) -> Found:
     if not source.get("name"):
         yield required(f"{path}.name", "must specify a resource name")
-    target, path = mapping(source.get("target")), f"{path}.target"
+    target, path = mapping(source, "target"), f"{path}.target"
     kind, share = str(target.get("type") or ""), target.get("averageUtilization")
     if not kind:
         yield required(f"{path}.type", "must specify a metric target type")
@@ -108,7 +106,7 @@ def _rules_errors(path: str, rules: RawObject) -> Found:
         yield invalid(at, window, "must be greater than or equal to zero")
     if isinstance(window, int) and window > _LONGEST_WINDOW:
         yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
-    for i, policy in enumerate(mappings(rules.get("policies"))):
+    for i, policy in enumerate(mappings(rules, "policies")):
         value, period = policy.get("value") or 0, policy.get("periodSeconds") or 0
         at = f"{path}.policies[{i}]"
         if value <= 0:

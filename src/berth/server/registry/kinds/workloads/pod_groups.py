@@ -14,24 +14,12 @@ from collections.abc import Iterable
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import DUPLICATE, TOO_MANY
 from berth.kube.versions import VERSIONS, KubernetesVersion
+from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import (
-    Found,
-    each,
-    forbidden,
-    has,
-    invalid,
-    label,
-    one_of,
-    required,
-    subdomain,
-)
-from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
-from berth.server.registry.kinds.pods.priority_classes import resolve_group_priority
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.checks import Found, each, forbidden, has, invalid, once, one_of, required
+from berth.server.registry.kinds.pods.classes import resolve_group_priority
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import cluster as tables
 
 ALPHA, BETA = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
@@ -65,9 +53,9 @@ class PodGroupStrategy(_Grouping):
             _drop(spec, _ALPHA_OFF)
             spec["disruptionMode"] = "Pod"
 
-    def validate_create(self, obj: RawObject) -> list[FieldError]:
-        spec = mapping(obj.get("spec"))
-        return [*self._check_origin(spec), *_check_policy(spec, "spec"), *self._check_more(spec)]
+    def validate_create(self, obj: RawObject) -> Found:
+        spec = mapping(obj, "spec")
+        yield from (*self._check_origin(spec), *_check_policy(spec, "spec"))
 
     def _check_origin(self, spec: RawObject) -> Found:
         """Which template of which Workload a group was made from."""
@@ -78,17 +66,13 @@ class PodGroupStrategy(_Grouping):
             if workload is not None:
                 yield from _check_workload(mapping(workload), f"{path}.workload", "podGroupTemplateName")
 
-    def _check_more(self, spec: RawObject) -> Found:
-        """What groups have beside an origin and a policy."""
-        return iter(())
-
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         return _frozen(obj, old, "podGroupTemplateRef", "schedulingPolicy")
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
-        status = mapping(obj.get("status"))
+        status = mapping(obj, "status")
         status.pop("resourceClaimStatuses", None)
-        return list(_check_conditions(mappings(status.get("conditions"))))
+        return list(_check_conditions(mappings(status, "conditions")))
 
 
 class BetaPodGroupStrategy(PodGroupStrategy):
@@ -110,39 +94,32 @@ class BetaPodGroupStrategy(PodGroupStrategy):
         if spec.get("workloadRef") is not None:
             yield from _check_workload(mapping(spec["workloadRef"]), "spec.workloadRef", "templateName")
 
-    def _check_more(self, spec: RawObject) -> Found:
-        return _check_standing(spec, "spec")
+    def validate_create(self, obj: RawObject) -> Found:
+        yield from super().validate_create(obj)
+        yield from _check_standing(mapping(obj, "spec"), "spec")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        fixed = _frozen(obj, old, "workloadRef", "disruptionMode", *_PRIORITY)
-        new, before = mapping(obj.get("spec")), mapping(old.get("spec"))
-        return [*fixed, *_check_policy_change(new, before, "spec")]
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        yield from _frozen(obj, old, "workloadRef", "disruptionMode", *_PRIORITY)
+        yield from _check_policy_change(mapping(obj, "spec"), mapping(old, "spec"), "spec")
 
 
 class WorkloadDefinitionStrategy(_Grouping):
     """A Workload: the templates of pod groups."""
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        for template in mappings(mapping(obj.get("spec")).get("podGroupTemplates")):
+        for template in mappings(obj, "spec", "podGroupTemplates"):
             _drop(template, _ALPHA_OFF)
 
     none = required(_AT_TEMPLATES)  # what is said if there is no template
 
-    def validate_create(self, obj: RawObject) -> list[FieldError]:
-        spec = mapping(obj.get("spec"))
-        templates = mappings(spec.get("podGroupTemplates"))
-        return [
-            *_check_controller(spec.get("controllerRef")),
-            *([] if templates else [self.none]),
-            *_check_templates(templates),
-            *self._check_more(templates),
-        ]
+    def validate_create(self, obj: RawObject) -> Found:
+        templates = mappings(obj, "spec", "podGroupTemplates")
+        yield from _check_controller(at(obj, "spec", "controllerRef"))
+        if not templates:
+            yield self.none
+        yield from _check_templates(templates)
 
-    def _check_more(self, templates: list[RawObject]) -> Found:
-        """What templates have beside a name and a policy."""
-        return iter(())
-
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         return _frozen(obj, old, "controllerRef", "podGroupTemplates")
 
 
@@ -150,22 +127,26 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
     """The same in 1.37: templates have a priority, and may change, but not come or go."""
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        spec = mapping(obj.get("spec"))
+        spec = mapping(obj, "spec")
         spec.pop("compositePodGroupTemplates", None)
-        for template in mappings(spec.get("podGroupTemplates")):
+        for template in mappings(spec, "podGroupTemplates"):
             _drop(template, _BETA_OFF)
 
     none = invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
 
-    def _check_more(self, templates: list[RawObject]) -> Found:
+    def validate_create(self, obj: RawObject) -> Found:
+        templates = mappings(obj, "spec", "podGroupTemplates")
+        yield from super().validate_create(obj)
         for i, template in enumerate(templates):
             yield from _check_standing(template, f"{_AT_TEMPLATES}[{i}]")
         if len({tuple(template.get(name) for name in _PRIORITY) for template in templates}) > 1:
             yield invalid("spec", None, "detected multiple priority configurations")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        new, before = (mappings(mapping(one.get("spec")).get("podGroupTemplates")) for one in (obj, old))
-        return [*_frozen(obj, old, "controllerRef"), *_check_templates_change(new, before)]
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        yield from _frozen(obj, old, "controllerRef")
+        yield from _check_templates_change(
+            *(mappings(one, "spec", "podGroupTemplates") for one in (obj, old))
+        )
 
 
 STRATEGIES = (
@@ -208,16 +189,16 @@ def converted(obj: RawObject, api_version: str) -> RawObject:
         return obj
     found = copy.deepcopy(obj)
     found["apiVersion"] = api_version
-    spec, metadata = mapping(found.get("spec")), mapping(found.get("metadata"))
+    spec, metadata = mapping(found, "spec"), mapping(found, "metadata")
     # As upstream: who owned fields of a version that is not served any more does so no longer.
-    kept = [each for each in mappings(metadata.get("managedFields")) if each.get("apiVersion") == api_version]
+    kept = [each for each in mappings(metadata, "managedFields") if each.get("apiVersion") == api_version]
     metadata.pop("managedFields", None)
     if kept:
         metadata["managedFields"] = kept
-    for holder in (spec, *mappings(spec.get("podGroupTemplates"))):
+    for holder in (spec, *mappings(spec, "podGroupTemplates")):
         (_to_beta if api_version == BETA else _to_alpha)(holder)
     own = _CONDITIONS[api_version.rpartition("/")[2]]
-    for condition in mappings(mapping(found.get("status")).get("conditions")):
+    for condition in mappings(found, "status", "conditions"):
         if condition.get("type") in _CONDITIONS.values():
             condition["type"] = own
     return found
@@ -248,16 +229,18 @@ def _to_alpha(holder: RawObject) -> None:
 # --- checks
 
 
-def _frozen(obj: RawObject, old: RawObject, *fields: str) -> list[FieldError]:
-    return list(_unchanged(mapping(obj.get("spec")), mapping(old.get("spec")), "spec", *fields))
+def _frozen(obj: RawObject, old: RawObject, *fields: str) -> Found:
+    return _unchanged(mapping(obj, "spec"), mapping(old, "spec"), "spec", *fields)
 
 
 def _unchanged(new: RawObject, old: RawObject, path: str, *fields: str) -> Found:
-    return (invalid(f"{path}.{name}", None, IMMUTABLE) for name in fields if new.get(name) != old.get(name))
+    return (
+        invalid(f"{path}.{name}", None, checks.IMMUTABLE) for name in fields if new.get(name) != old.get(name)
+    )
 
 
 def _check_policy(holder: RawObject, path: str) -> Found:
-    policy, path = mapping(holder.get("schedulingPolicy")), f"{path}.schedulingPolicy"
+    policy, path = mapping(holder, "schedulingPolicy"), f"{path}.schedulingPolicy"
     yield from _check_one_of(policy, _POLICIES, path)
     gang, at = policy.get("gang"), f"{path}.gang.minCount"
     if gang is None:
@@ -271,10 +254,10 @@ def _check_policy(holder: RawObject, path: str) -> Found:
 
 def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
     """Which policy it is never changes; how many pods it wants may."""
-    policy, before = (mapping(one.get("schedulingPolicy")) for one in (new, old))
+    policy, before = (mapping(one, "schedulingPolicy") for one in (new, old))
     at = f"{path}.schedulingPolicy"
     if (policy.get("basic") is None) != (before.get("basic") is None):
-        yield invalid(f"{at}.basic", None, IMMUTABLE)
+        yield invalid(f"{at}.basic", None, checks.IMMUTABLE)
     if policy.get("gang") is None and before.get("gang") is not None:
         yield invalid(f"{at}.gang", None, "field cannot be cleared once set")
     elif policy.get("gang") is not None and before.get("gang") is None:
@@ -288,7 +271,7 @@ def _check_standing(holder: RawObject, path: str) -> Found:
     if holder.get("disruptionMode") is not None:
         yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
     if holder.get("priorityClassName"):
-        yield from subdomain(f"{path}.priorityClassName", holder["priorityClassName"])
+        yield from checks.subdomain(f"{path}.priorityClassName", holder["priorityClassName"])
     priority = holder.get("priority")
     if priority is not None and priority > _HIGHEST_PRIORITY:
         yield invalid(f"{path}.priority", priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")
@@ -304,8 +287,8 @@ def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> Fou
 
 
 def _check_workload(ref: RawObject, path: str, template: str) -> Found:
-    yield from subdomain(f"{path}.workloadName", ref.get("workloadName"))
-    yield from label(f"{path}.{template}", ref.get(template))
+    yield from checks.subdomain(f"{path}.workloadName", ref.get("workloadName"))
+    yield from checks.label(f"{path}.{template}", ref.get(template))
 
 
 def _check_controller(given: object) -> Found:
@@ -313,22 +296,19 @@ def _check_controller(given: object) -> Found:
     if given is None:
         return
     if ref.get("apiGroup"):
-        yield from subdomain(f"{path}.apiGroup", ref["apiGroup"])
-    for field in ("kind", "name"):
-        yield from checks.name(f"{path}.{field}", ref.get(field), path_segment_errors)
+        yield from checks.subdomain(f"{path}.apiGroup", ref["apiGroup"])
+    yield from checks.reference(path, ref)
 
 
 def _check_templates(templates: list[RawObject]) -> Found:
     if len(templates) > MAX_TEMPLATES:
-        yield FieldError(_AT_TEMPLATES, TOO_MANY, f"must have at most {MAX_TEMPLATES} items", len(templates))
+        yield checks.too_many(_AT_TEMPLATES, templates, MAX_TEMPLATES)
         return
     seen: set[object] = set()
     for i, template in enumerate(templates):
-        if template.get("name") in seen:
-            yield FieldError(f"{_AT_TEMPLATES}[{i}]", DUPLICATE, "", template)
-        seen.add(template.get("name"))
+        yield from once(seen, f"{_AT_TEMPLATES}[{i}]", template.get("name"), template)
     for i, template in enumerate(templates):
-        yield from label(f"{_AT_TEMPLATES}[{i}].name", template.get("name"))
+        yield from checks.label(f"{_AT_TEMPLATES}[{i}].name", template.get("name"))
         yield from _check_policy(template, f"{_AT_TEMPLATES}[{i}]")
 
 
@@ -349,9 +329,7 @@ def _check_conditions(conditions: list[RawObject]) -> Found:
     seen: set[object] = set()
     for i, condition in enumerate(conditions):
         path, kind = f"status.conditions[{i}]", condition.get("type") or ""
-        if kind in seen:
-            yield FieldError(f"{path}.type", DUPLICATE, "", kind)
-        seen.add(kind)
+        yield from once(seen, f"{path}.type", kind)
         yield from each(f"{path}.type", kind, names.label_key_errors(str(kind)))
         yield from one_of(f"{path}.status", condition.get("status") or "", _CONDITION_STATUSES, needed=False)
         yield from has(path, condition, "lastTransitionTime", "reason")

@@ -1,6 +1,7 @@
-"""LimitRanges: what containers, pods and claims ask for if they do not say, at least and at most.
+"""LimitRanges and ResourceQuotas as objects, and what LimitRanges do to containers, pods and claims.
 
-Upstream: plugin/pkg/admission/limitranger and ValidateLimitRange in pkg/apis/core/validation. Defaults are
+How quotas are charged is told by :mod:`berth.server.registry.quotas`.  Upstream: ValidateLimitRange and
+ValidateResourceQuota in pkg/apis/core/validation, and plugin/pkg/admission/limitranger. Defaults are
 filled in with the other admission that changes an object; the bounds are checked once the object is valid
 (`Strategy.accept`), where whatever else may refuse a valid object (a quota) belongs, too.
 """
@@ -10,23 +11,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from berth.kube.amounts.quantity import Quantity, QuantityError, read
+from berth.kube import names
+from berth.kube.amounts import resource_names
+from berth.kube.amounts.quantity import Quantity, QuantityError, read, stored
 from berth.kube.amounts.resource_lists import aggregate, limits_of, requests_of
-from berth.kube.amounts.resource_names import is_container_resource, is_standard, may_overcommit
 from berth.kube.objects import Pod, RawObject
+from berth.kube.quota import usage
+from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import DUPLICATE
 from berth.server import errors
-from berth.server.registry.checks import Found, forbidden, invalid, required
-from berth.server.registry.fields import decode_as, mapping, mappings, spec_of, spell_amounts
-from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
-from berth.server.storage.store import decode
+from berth.server.fields import mapping, mappings
+from berth.server.registry import checks, quotas
+from berth.server.registry.checks import Found, each, forbidden, invalid, once, required
+from berth.server.registry.strategy import Registry, Strategy, served
+from berth.server.storage.bucket import decode
+from berth.server.tables import cluster as tables
 
 _CONTAINER, _POD, _CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _ONE = read("1")
+_PODS = frozenset({"pods"})
+_COMPUTE = frozenset(
+    f"{prefix}{name}" for prefix in ("", "limits.", "requests.") for name in ("cpu", "memory")
+)
+_OF_SCOPE = {
+    **dict.fromkeys(usage.SCOPES, _PODS | _COMPUTE),
+    usage.BEST_EFFORT: _PODS,
+    usage.VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+_PAIRS = (
+    {usage.BEST_EFFORT, usage.NOT_BEST_EFFORT},
+    {usage.TERMINATING, usage.NOT_TERMINATING},
+)
+_ONLY_EXISTS = frozenset(_OF_SCOPE) - {usage.PRIORITY_CLASS, usage.VOLUME_ATTRIBUTES_CLASS}
+_MUST_EXIST = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+    "ResourceQuotaScopeCrossNamespacePodAffinity"
+)
 Amounts = Mapping[str, Quantity]
 
 
@@ -34,32 +57,63 @@ class LimitRangeStrategy(Strategy):
     """What is left open of a container's bounds follows from the others."""
 
     def default(self, obj: RawObject) -> None:
-        for item in mappings(spec_of(obj).get("limits")):
+        for item in mappings(checks.spec_of(obj).get("limits")):
             for name in _BOUNDS:
-                spell_amounts(mapping(item.get(name)))
+                checks.spell_amounts(mapping(item.get(name)))
             if item.get("type") != _CONTAINER:
                 continue
-            limits = {**mapping(item.get("max")), **mapping(item.get("default"))}
-            requests = {**mapping(item.get("min")), **limits, **mapping(item.get("defaultRequest"))}
+            limits = {**mapping(item, "max"), **mapping(item, "default")}
+            requests = {**mapping(item, "min"), **limits, **mapping(item, "defaultRequest")}
             for name, amounts in (("default", limits), ("defaultRequest", requests)):
                 if amounts:
                     item[name] = amounts
 
     def check(self, obj: RawObject) -> Found:
-        seen = set()
-        for index, item in enumerate(mappings(mapping(obj.get("spec")).get("limits"))):
+        seen: set[str] = set()
+        for index, item in enumerate(mappings(obj, "spec", "limits")):
             path, kind = f"spec.limits[{index}]", str(item.get("type") or "")
             if "/" not in kind and kind not in (_CONTAINER, _POD, _CLAIM):
                 yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
-            if kind in seen:
-                yield FieldError(f"{path}.type", DUPLICATE, value=kind)
-            seen.add(kind)
+            yield from once(seen, f"{path}.type", kind)
             yield from _check_item(path, kind, item)
+
+
+class QuotaStrategy(Strategy):
+    """Whoever writes a quota gets it counted at once."""
+
+    def default(self, obj: RawObject) -> None:
+        checks.spell_amounts(mapping(checks.spec_of(obj).get("hard")))
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj, "spec")
+        yield from _check_list("spec.hard", mapping(spec, "hard"))
+        yield from _check_scopes(spec)
+        yield from _check_selector(spec)
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        new, before = (mapping(each, "spec").get("scopes") or [] for each in (obj, old))
+        if set(new) != set(before):
+            yield invalid("spec.scopes", new, checks.IMMUTABLE)
+
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+        status = mapping(obj, "status")
+        listed = [(f"status.{name}", mapping(status.get(name))) for name in ("hard", "used")]
+        for _, amounts in listed:
+            checks.spell_amounts(amounts)
+        return [error for path, amounts in listed for error in _check_list(path, amounts)]
+
+    def after_write(self, registry: Registry, obj: RawObject) -> None:
+        quotas.recount(registry, obj["metadata"]["namespace"])
 
 
 STRATEGIES = (
     LimitRangeStrategy(
         served("v1", "limitranges", "LimitRange", short="limits"), generation=False, create_on_update=True
+    ),
+    QuotaStrategy(
+        served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
+        columns=tables.RESOURCE_QUOTA,
+        generation=False,
     ),
 )
 
@@ -95,8 +149,16 @@ def _name_problem(kind: str, resource: str) -> str | None:
     if "/" in resource:
         return None
     if kind in (_POD, _CONTAINER):
-        return None if is_container_resource(resource) else "must be a standard resource for containers"
-    return None if is_standard(resource) else "must be a standard resource type or fully qualified"
+        return (
+            None
+            if resource_names.is_container_resource(resource)
+            else "must be a standard resource for containers"
+        )
+    return (
+        None
+        if resource_names.is_standard(resource)
+        else "must be a standard resource type or fully qualified"
+    )
 
 
 # What has to be lower, than what, where it is said otherwise, which of the amounts is shown there, and both
@@ -117,7 +179,7 @@ def _check_order(path: str, resource: str, known: Amounts) -> Found:
             detail = f"{lower} value {known[low]} is greater than {higher} value {known[high]}"
             yield invalid(f"{path}.{at}[{resource}]", str(known[shown]), detail)
     limit, request = known.get("default"), known.get("defaultRequest")
-    if limit and request and not may_overcommit(resource) and not limit.equals(request):
+    if limit and request and not resource_names.may_overcommit(resource) and not limit.equals(request):
         detail = f"default value {limit} must equal to defaultRequest value {request} in {resource}"
         yield invalid(f"{path}.defaultRequest[{resource}]", str(request), detail)
 
@@ -149,8 +211,8 @@ def default_pod(registry: Registry, pod: RawObject) -> None:
         requests: RawObject = {}
         for bounds in item:
             if bounds.get("type") == _CONTAINER:
-                requests |= mapping(bounds.get("defaultRequest"))
-                limits |= mapping(bounds.get("default"))
+                requests |= mapping(bounds, "defaultRequest")
+                limits |= mapping(bounds, "default")
         told = [
             text
             for kind, name in (("container", "containers"), ("init container", "initContainers"))
@@ -199,7 +261,7 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     """
     found = _limit_ranges(registry, claim["metadata"]["namespace"])
     if found:
-        requests = _read(mapping(mapping(claim["spec"].get("resources")).get("requests")))
+        requests = _read(mapping(claim["spec"].get("resources"), "requests"))
         _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
 
 
@@ -208,7 +270,7 @@ def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
     if not bucket.queued and not bucket.records:
         return []
     found = (decode(record.data) for record in bucket.newest_in(namespace))
-    return [mappings(mapping(item.get("spec")).get("limits")) for item in found]
+    return [mappings(item, "spec", "limits") for item in found]
 
 
 def _check(
@@ -227,21 +289,20 @@ def _check(
             raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", why)
 
 
-def _asked(container: RawObject) -> _Asked:
-    resources = mapping(container.get("resources"))
-    return _Asked(_read(mapping(resources.get("requests"))), _read(mapping(resources.get("limits"))))
+def _asked(holder: RawObject) -> _Asked:
+    """What a container, or a pod itself, says that it asks for."""
+    return _Asked(*(_read(mapping(holder, "resources", name)) for name in ("requests", "limits")))
 
 
 def _whole(pod: RawObject) -> _Asked:
     """What a pod asks for as a whole; what it says itself counts for more than the sum."""
-    spec, own = decode_as(pod, Pod).spec, mapping(pod["spec"].get("resources"))
-    stated = [
-        {name: amount for name, amount in _read(mapping(own.get(field))).items() if name in ("cpu", "memory")}
-        for field in ("requests", "limits")
-    ]
-    return _Asked(
-        {**aggregate(spec, requests_of, read), **stated[0]}, {**aggregate(spec, limits_of, read), **stated[1]}
-    )
+    spec, own = checks.decode_as(pod, Pod).spec, _asked(pod["spec"])
+    summed = (aggregate(spec, requests_of, read), aggregate(spec, limits_of, read))
+    return _Asked(*({**total, **_compute(stated)} for total, stated in zip(summed, own, strict=True)))
+
+
+def _compute(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if name in ("cpu", "memory")}
 
 
 def _read(amounts: RawObject) -> dict[str, Quantity]:
@@ -249,12 +310,12 @@ def _read(amounts: RawObject) -> dict[str, Quantity]:
 
 
 def _problems(kind: str, bounds: RawObject, asked: _Asked) -> Iterator[str]:
-    yield from _too_low(kind, _read(mapping(bounds.get("min"))), asked)
+    yield from _too_low(kind, _read(mapping(bounds, "min")), asked)
     if kind == _CLAIM:  # which has no limits
-        yield from _too_high(kind, _read(mapping(bounds.get("max"))), _Asked({}, asked.requests), "request")
+        yield from _too_high(kind, _read(mapping(bounds, "max")), _Asked({}, asked.requests), "request")
         return
-    yield from _too_high(kind, _read(mapping(bounds.get("max"))), asked)
-    yield from _too_wide(kind, _read(mapping(bounds.get("maxLimitRequestRatio"))), asked)
+    yield from _too_high(kind, _read(mapping(bounds, "max")), asked)
+    yield from _too_wide(kind, _read(mapping(bounds, "maxLimitRequestRatio")), asked)
 
 
 def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
@@ -292,3 +353,90 @@ def _too_wide(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
             yield f"{text} no limit is specified or limit is 0"
         elif (ratio := limit.amount / request.amount) > most.amount:
             yield f"{text} provided ratio is {float(ratio):.6f}"
+
+
+# --- whether a quota makes sense
+
+
+def _is_known(name: str) -> bool:
+    """Whether it is a name without a domain that quotas count."""
+    return resource_names.is_standard(name) and name != "storage"
+
+
+def _check_list(path: str, listed: RawObject) -> Found:
+    for name, raw in sorted(listed.items()):
+        where = f"{path}[{name}]"
+        problems = names.label_key_errors(name)
+        if not problems and "/" not in name:
+            if not resource_names.is_standard(name):
+                problems.append("must be a standard resource type or fully qualified")
+            if not _is_known(name):
+                problems.append("must be a standard resource for quota")
+        yield from each(where, name, problems)
+        try:
+            amount = stored(raw)
+        except QuantityError as error:
+            yield invalid(where, raw, str(error))
+            continue
+        if amount.unscaled < 0:
+            yield invalid(where, str(amount), "must be greater than or equal to 0")
+        if resource_names.is_whole_number(name) and amount.milli_value % 1000:
+            yield invalid(where, str(amount), "must be an integer")
+
+
+def _check_scopes(spec: RawObject) -> Found:
+    given = spec.get("scopes") or []
+    hard = sorted(mapping(spec, "hard"))
+    for scope in dict.fromkeys(given):
+        if scope not in usage.SCOPES:
+            yield invalid("spec.scopes", given, "unsupported scope")
+        for _ in _strangers(scope, hard):
+            yield invalid("spec.scopes", given, "unsupported scope applied to resource")
+    for pair in _PAIRS:
+        if pair <= set(given):
+            yield invalid("spec.scopes", given, "conflicting scopes")
+
+
+def _strangers(scope: str, hard: list[str]) -> list[str]:
+    """The resources that a scope says nothing about."""
+    known = _OF_SCOPE.get(scope)
+    return [name for name in hard if known is not None and _is_known(name) and name not in known]
+
+
+def _check_selector(spec: RawObject) -> Found:
+    selector = spec.get("scopeSelector")
+    if not isinstance(selector, dict):
+        return
+    path, hard = "spec.scopeSelector.matchExpressions", sorted(mapping(spec, "hard"))
+    scopes: set[object] = set()
+    for item in mappings(selector, "matchExpressions"):
+        scope, operator, values = item.get("scopeName"), item.get("operator"), item.get("values") or []
+        if scope not in usage.SCOPES:
+            yield invalid(f"{path}.scopeName", scope, "unsupported scope")
+        elif scope not in scopes and _strangers(str(scope), hard):
+            yield invalid(path, _as_upstream(selector), "unsupported scope applied to resource")
+        scopes.add(scope)
+        if scope in _ONLY_EXISTS and operator != EXISTS:
+            yield invalid(f"{path}.operator", operator, _MUST_EXIST)
+        if operator in (IN, NOT_IN):
+            if not values:
+                detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                yield required(f"{path}.values", detail)
+        elif operator in (EXISTS, DOES_NOT_EXIST):
+            if values:
+                detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                yield invalid(f"{path}.values", values, detail)
+        else:
+            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    for pair in _PAIRS:
+        if pair <= scopes:
+            yield invalid(path, spec.get("scopes"), "conflicting scopes")
+
+
+def _as_upstream(selector: RawObject) -> RawObject:
+    items = mappings(selector, "matchExpressions")
+    return {
+        "MatchExpressions": [
+            checks.go_value(item, ScopeName=None, Operator=None, Values=None) for item in items
+        ]
+    }

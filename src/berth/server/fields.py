@@ -1,0 +1,52 @@
+"""Reading objects as they came over the wire: what is missing or has another form counts as empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.kube.objects import RawObject
+
+
+def at(obj: object, *names: str) -> Any:  # noqa: ANN401 -- any JSON value
+    """The value at a path, None as soon as something is missing."""
+    for name in names:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def items(obj: object, *names: str) -> list[Any]:
+    found = at(obj, *names)
+    return found if isinstance(found, list) else []
+
+
+def mapping(obj: object, *names: str) -> RawObject:
+    found = at(obj, *names)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(obj: object, *names: str) -> list[RawObject]:
+    """The mappings in a list; anything else in it counts as an empty one."""
+    return [item if isinstance(item, dict) else {} for item in items(obj, *names)]
+
+
+def number(obj: object, *names: str) -> int:
+    found = at(obj, *names)
+    return found if isinstance(found, int) else 0
+
+
+def annotations_of(obj: RawObject) -> RawObject:
+    return mapping(obj, "metadata", "annotations")
+
+
+def condition(obj: object, kind: str) -> RawObject:
+    """The condition of a type, empty if there is none."""
+    for found in items(obj, "status", "conditions"):
+        if isinstance(found, dict) and found.get("type") == kind:
+            return found
+    return {}
+
+
+def is_true(obj: object, kind: str) -> bool:
+    return bool(condition(obj, kind).get("status") == "True")
