@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from berth.kube.api_resources import NODES
 from berth.kube.objects import ObjectMeta, PartialObjectMetadata
-from berth.live.answers import Frame, Page
 from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
+from berth.live.wire import Frame, Page
 from berth.machines.rates import Backoff
 from tests.support.api.event_listener import Listener
 

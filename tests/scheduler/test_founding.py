@@ -15,7 +15,7 @@ from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import Node, Pod, PodStatus, UntimedCondition
 from berth.kube.well_known import ADDED, MODIFIED
 from berth.machines.contract import Action, Bind, Create, Event, Get, Outcome, Patch
-from berth.scheduler.founding import AWAITED, FIRST_OF_GROUP, VALID
+from berth.scheduler.groups import AWAITED, FIRST_OF_GROUP, VALID
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings

@@ -37,6 +37,7 @@ from berth.kube.api_resources import EVICTION_REQUESTS, PODS
 from berth.kube.objects import LivePod, Node, PartialObjectMetadata, PodDisruptionBudget
 from berth.kube.selectors import is_guarded
 from berth.machines.contract import Action, Create, Evict, Outcome
+from berth.machines.rates import earliest
 
 # A rule that is broken so soon after a pod came was broken when it came.
 _AT_ONCE = 1.0
@@ -209,8 +210,7 @@ class Evictor:
             self._lifecycle.check_node(record)  # otherwise the watch has not shown the mark yet
 
     def _wake_at(self, when: float | None) -> None:
-        if when is not None and (self.wake is None or when < self.wake):
-            self.wake = when
+        self.wake = earliest(self.wake, when)
 
     # --- conditions ---------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, MoveSource, Outcome
 from berth.machines.mirror import Mirror
+from berth.machines.rates import earliest
 from berth.machines.recorder import EVENT, silent
 
 # In a dry run no more than these are asked where their replacement would go.
@@ -112,13 +113,8 @@ class AffinityEviction(Collector):
             return 0.0 if self._evictor.pending or self._reports.recorder.waiting else None
         if self._detector.pending or self._look or self._evictor.pending:
             return 0.0
-        times = (
-            self.state.violations.due(),
-            self.plan.due(),
-            self._evictor.wake,
-            self._reports.recorder.due(),
-        )
-        return min((when for when in times if when is not None), default=None)
+        judging, planning = self.state.violations.due(), self.plan.due()
+        return earliest(judging, planning, self._evictor.wake, self._reports.recorder.due())
 
     # --- deciding -----------------------------------------------------------------------------------
 

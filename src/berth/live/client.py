@@ -20,8 +20,6 @@ import msgspec
 from berth.kube.api_resources import EVENTS, PODS, Resource
 from berth.kube.objects import RawObject
 from berth.kube.well_known import JSON, MERGE_PATCH
-from berth.live.answers import Frame, Page, frame_of, page_of
-from berth.live.direct import Answer, Direct
 from berth.live.errors import (
     ApiError,
     NotSent,
@@ -31,6 +29,7 @@ from berth.live.errors import (
     in_words,
 )
 from berth.live.turns import Fence, FencedBody, Limiter, Urgency
+from berth.live.wire import Answer, Direct, Frame, Page, frame_of, page_of
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from berth.live.client import Client, ssl_context
-from berth.live.direct import Direct
+from berth.live.wire import Direct
 
 _log = logging.getLogger(__name__)
 HOME = Path("~/.kube/config")

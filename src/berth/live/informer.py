@@ -21,9 +21,9 @@ import msgspec
 from berth.kube.api_resources import Resource, versions_of
 from berth.kube.objects import Key, ObjectMeta, key_of
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
-from berth.live.answers import Frame, Nameplate, Page
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Selection
 from berth.live.errors import ApiError, Expired, NotFound, ServerError, Silent, TooManyRequests, Unreachable
+from berth.live.wire import Frame, Nameplate, Page
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
 

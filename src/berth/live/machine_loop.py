@@ -53,13 +53,8 @@ async def perform(
 ) -> Outcome:
     """Carry an action out; whatever happens is an outcome.
 
-    What would change something waits while the client's fence is closed.
-
-    Args:
-        client: Who asks.
-        action: What to ask for.
-        clock: When the answer came.
-        confirms: Asked when it is our turn: nothing is sent if it says no.
+    What would change something waits while the client's fence is closed. `confirms` is asked when it is our
+    turn: nothing is sent if it says no.
     """
     while True:
         ready = client if confirms is None and client.fence is None else await client.turn(action.resource)

@@ -10,7 +10,7 @@ from berth.kube.api_resources import Resource
 from berth.kube.objects import Key
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Outcome
-from berth.machines.rates import Backoff
+from berth.machines.rates import Backoff, earliest
 from berth.machines.recorder import EVENT, Recorder, Story
 
 K = TypeVar("K", bound=Hashable)
@@ -123,8 +123,7 @@ class Controller:
         raise NotImplementedError
 
     def due(self) -> float | None:
-        events, keys = self.recorder.due(), self.queue.due()
-        return keys if events is None else events if keys is None else min(events, keys)
+        return earliest(self.recorder.due(), self.queue.due())
 
     def reconcile(self, now: float) -> list[Action]:
         actions: list[Action] = []

@@ -30,6 +30,11 @@ class Backoff:
         return self.after(failures) * (0.5 + rng.random() / 2)
 
 
+def earliest(*times: float | None) -> float | None:
+    """The first of some times, of which each may never come."""
+    return min((when for when in times if when is not None), default=None)
+
+
 # --- so many a second -----------------------------------------------------------------------------
 
 _ENOUGH = 1.0 - 1e-9  # adding up fractions of a second may leave a little less than a token

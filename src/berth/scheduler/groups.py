@@ -1,20 +1,38 @@
-"""The groups of pods that the scheduler knows (see `berth.kube.pods`), and what people are told."""
+"""Groups of pods: those that are placed together (see `berth.kube.pods`), and those that want each other."""
 
 from __future__ import annotations
 
+import math
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
+from berth.engine.placement.plan import plan_for
+from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import POD_GROUPS
 from berth.kube.objects import Condition, Key, Pod, PodGroup, RawObject
-from berth.kube.pods import GATED_MEMBERS, GroupKey, GroupState, condition, group_of, minimum_of
+from berth.kube.pods import (
+    GATED_MEMBERS,
+    GroupKey,
+    GroupState,
+    condition,
+    group_of,
+    is_finished,
+    is_terminating,
+    minimum_of,
+)
 from berth.kube.times import stamp
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Event, Outcome, Patch
-from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
-from berth.scheduler.reports import Statement, Statements
+from berth.machines.mirror import Mirror
+from berth.machines.rates import Backoff
+from berth.scheduler.preparing import Nominations
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
+from berth.scheduler.reports import Statement, Statements, pod_status_patch, timed_condition
 
 
 @dataclass(slots=True, eq=False)
@@ -189,3 +207,171 @@ class GroupConditions(Statements[GroupKey]):
 def _says(stated: Condition, statement: Statement) -> bool:
     found = (stated.status, stated.reason or "", stated.message or "")
     return found == (statement.status, statement.reason, statement.message)
+
+
+# --- who starts a group of pods that want each other, when several schedulers serve one cluster ------
+# A pod whose required affinity matches itself may go anywhere while no such pod has a node.  Two schedulers
+# that each have one of them would each start the group where they like, and split it.  So the one that is
+# about to start a group announces it in the status of its pod, and goes on when it sees the announcement in
+# its watch: every watch shows pods in the same order, so whoever announced first is the first for all.  The
+# others wait until they see where that pod went, or until so much time has passed that it will not be bound
+# any more.
+
+FIRST_OF_GROUP = "berth.dev/FirstOfGroup"
+# A pod is bound within the first time from when it was to be announced, and awaited for the second one from
+# when that was seen: clocks need not agree, and a request may take the difference.
+VALID, AWAITED = 10.0, 15.0
+_PAUSES = Backoff(1.0, 30.0)  # after announcements that were refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Announcement:
+    """A pod without a node that is to start its group, as we asked for it or as it was seen.
+
+    Attributes:
+        order: In which they were seen.
+    """
+
+    token: str
+    pod_class: PodClass
+    at: float
+    order: int = 0
+
+
+class Founding:
+    """The announcements of all schedulers, and our pods that wait because of them."""
+
+    def __init__(
+        self, mirror: Mirror, queue: SchedulingQueue, nominations: Nominations, *, enabled: bool
+    ) -> None:
+        self._mirror, self._queue, self._nominations = mirror, queue, nominations
+        self._enabled = enabled
+        self._identity = str(uuid.uuid4())
+        self._numbers = count(1)
+        self._seen: dict[Key, _Announcement] = {}
+        self._asked: dict[Key, _Announcement] = {}  # our own
+        self._waiting: dict[Key, None] = {}
+        self._looked = -math.inf
+        self._again = -math.inf
+        self._failures = 0
+
+    # --- seeing -------------------------------------------------------------------------------------
+
+    def see(self, key: Key, pod: Pod, now: float, *, gone: bool) -> None:
+        """Take note of a pod of any scheduler, after it was taken note of where it is."""
+        if not self._enabled:
+            return
+        open_ = not (gone or pod.spec.node_name or is_terminating(pod) or is_finished(pod))
+        token = _token(pod) if open_ else None
+        known = self._seen.get(key)
+        if not open_:
+            self._asked.pop(key, None)
+        if token is None:
+            if self._seen.pop(key, None) is not None:
+                self._wake(now)
+        elif known is None or known.token != token:
+            pod_class = self._mirror.class_of(pod)
+            if pod_class is not None:
+                self._seen[key] = _Announcement(token, pod_class, now, next(self._numbers))
+                self._wake(now)
+
+    def _wake(self, now: float) -> None:
+        """Let those that wait be tried again: it may be their turn, or there is a pod to go to."""
+        waiting, self._waiting = self._waiting, {}
+        for key in waiting:
+            record = self._queue.pending(key)
+            if (
+                record is not None
+                and record.phase is SchedulingPhase.GATED
+                and not record.pod.spec.scheduling_gates
+            ):
+                self._queue.activate(record, now)
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def clears(self, record: QueuedPod, pod_class: PodClass, now: float, ready: list[Action]) -> bool:
+        """Whether a pod may be bound; if not it is gated, and perhaps announced, and tried again in time."""
+        if not self._enabled or not pod_class.required_affinity:
+            return True
+        if not self._founds(pod_class):
+            self._asked.pop(record.key, None)
+            return True
+        key, asked, seen = record.key, self._asked.get(record.key), self._seen.get(record.key)
+        if asked is not None and now >= asked.at + VALID:
+            del self._asked[key]
+            asked = None
+        ours = seen if seen is not None and asked is not None and seen.token == asked.token else None
+        free = not self._is_awaited(key, pod_class, now, math.inf if ours is None else ours.order)
+        if ours is not None and free:
+            return True
+        self._queue.gate(record)
+        self._waiting[key] = None
+        if asked is None and free and now >= self._again:
+            ready.append(self._announce(record, pod_class, now))
+        return False
+
+    def _founds(self, pod_class: PodClass) -> bool:
+        with self._nominations.without_any():
+            return any(rule.founds for rule in plan_for(self._mirror.cluster, pod_class).topology_rules)
+
+    def _is_awaited(self, key: Key, pod_class: PodClass, now: float, order: float) -> bool:
+        """Whether a pod that this one wants was announced before, here or elsewhere."""
+        found = [
+            a.pod_class
+            for k, a in self._seen.items()
+            if k != key and now < a.at + AWAITED and a.order < order
+        ]
+        if order == math.inf:
+            found += [a.pod_class for k, a in self._asked.items() if k != key and now < a.at + VALID]
+        return any(rule.seeks(pod_class, other) for other in found for rule in TOPOLOGY_RULES)
+
+    def _announce(self, record: QueuedPod, pod_class: PodClass, now: float) -> Patch:
+        token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
+        self._asked[record.key] = _Announcement(token, pod_class, now)
+        change = {"conditions": [timed_condition(FIRST_OF_GROUP, "True", "FirstOfGroup", token, now)]}
+        return pod_status_patch(record.pod, change, record.key, SchedulerPurpose.ANNOUNCEMENT, record.attempt)
+
+    def done(self, action: Action, outcome: Outcome) -> str | None:
+        """Learn what became of an announcement; whether it holds is seen in the watch.
+
+        Returns:
+            Why the pod waits, for people, if they can do something about it.
+        """
+        if outcome.ok:
+            self._failures = 0
+            return None
+        if self._asked.pop(action.key, None) is not None:
+            self._failures += 1
+            self._again = outcome.again(_PAUSES.after(self._failures))
+        if outcome.missing or outcome.conflict:
+            return None
+        return (
+            "the pod would be the first of the group of its pod affinity, and others cannot be told "
+            f"({FIRST_OF_GROUP} in its status): {outcome.message or outcome.reason or outcome.code}"
+        )
+
+    def is_late(self, key: Key, now: float) -> bool:
+        """Whether a pod was to start its group and took too long: others may do so by now."""
+        asked = self._asked.get(key)
+        return asked is not None and now >= asked.at + VALID
+
+    # --- in time ------------------------------------------------------------------------------------
+
+    def due(self) -> float | None:
+        """When those that wait should look again though nothing happens."""
+        if not self._waiting:
+            return None
+        times = [a.at + AWAITED for a in self._seen.values()]
+        times += [a.at + VALID for a in self._asked.values()]
+        return min((t for t in (*times, self._again) if t > self._looked), default=None)
+
+    def look(self, now: float) -> None:
+        when = self.due()
+        self._looked = max(now, self._looked)
+        if when is not None and when <= now:
+            self._wake(now)
+
+
+def _token(pod: Pod) -> str | None:
+    announced = condition(pod.status.conditions if pod.status else None, FIRST_OF_GROUP)
+    return (announced.message or "") if announced is not None and announced.status == "True" else None

@@ -33,7 +33,7 @@ from berth.kube.pods import GroupKey, is_finished, is_terminating
 from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
 from berth.machines.contract import Action, Bind, Event, Outcome
 from berth.machines.mirror import Mirror
-from berth.machines.rates import steady
+from berth.machines.rates import earliest, steady
 from berth.machines.recorder import RecorderPurpose, silent
 from berth.scheduler.cycles import BindingCycle, SchedulingCycle
 from berth.scheduler.groups import Group
@@ -161,7 +161,7 @@ class Scheduler:
             times.append(state.queue.assumed_due())
             if state.queue.in_flight < state.settings.in_flight:
                 times.append(state.queue.due())
-        return min((when for when in times if when is not None), default=None)
+        return earliest(*times)
 
     def reconcile(self, now: float) -> list[Action]:
         state = self.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from berth.engine.placement.budgets import Budget
@@ -129,19 +130,18 @@ class Preemptor:
 
     def _awaits_victims(self, node: str | None) -> bool:
         """Whether a pod of the node was asked to go and has not begun to."""
-        if not self._asked:
-            return False
-        on_node = (self._state.mirror.pod(name) for name in self._names_on(node))
-        return any(pod and self._asked.get(pod_name(pod), "") == pod.metadata.uid for pod in on_node)
+        on_node = self._pods_on(node) if self._asked else ()
+        return any(self._asked.get(name, "") == pod.metadata.uid for name, pod in on_node)
 
-    def _names_on(self, node: str | None) -> list[str]:
+    def _pods_on(self, node: str | None) -> Iterator[tuple[str, Pod]]:
         cluster = self._state.mirror.cluster
-        return [name for name, _ in cluster.pods_on(node)] if node in cluster.nodes.slot_of else []
+        for name, _ in cluster.pods_on(node) if node in cluster.nodes.slot_of else ():
+            if (pod := self._state.mirror.pod(name)) is not None:
+                yield name, pod
 
     def _preempted(self, node: str | None) -> list[str]:
         """The pods on a node that are going because they were asked to make room."""
-        pods = ((name, self._state.mirror.pod(name)) for name in self._names_on(node))
-        return [name for name, pod in pods if pod is not None and _was_preempted(pod)]
+        return [name for name, pod in self._pods_on(node) if _was_preempted(pod)]
 
     def _started(self, name: str) -> float:
         pod = self._state.mirror.pod(name)

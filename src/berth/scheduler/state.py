@@ -15,8 +15,7 @@ from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
 from berth.machines.recorder import Story
 from berth.scheduler import metrics as measured
-from berth.scheduler.founding import Founding
-from berth.scheduler.groups import GroupConditions, Groups
+from berth.scheduler.groups import Founding, GroupConditions, Groups
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.preparing import Nominations, Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue

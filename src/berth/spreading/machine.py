@@ -26,7 +26,7 @@ from berth.kube.well_known import DELETED, POD_DELETION_COST
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Machine, Outcome, Patch, Purpose
 from berth.machines.mirror import Mirror
-from berth.machines.rates import Backoff
+from berth.machines.rates import Backoff, earliest
 from berth.machines.recorder import EVENT, NORMAL, Recorder, silent
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadingSettings, SpreadReplicaSet
@@ -181,8 +181,7 @@ class KeepSpread(Collector):
             return 0.0
         if self._draining:
             return 0.0 if self._recorder.waiting else None
-        times = (min(self._due.values(), default=None), self._turn_due, self._recorder.due())
-        return min((when for when in times if when is not None), default=None)
+        return earliest(min(self._due.values(), default=None), self._turn_due, self._recorder.due())
 
     def reconcile(self, now: float) -> list[Action]:
         if self._draining:

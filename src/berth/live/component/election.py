@@ -349,7 +349,9 @@ class _Candidate:
                     while not await self._tried():
                         if not election.leads:
                             self._fence.shut()
-                            raise LeadershipLost(_gone(self._lock, election.leader))
+                            who = repr(election.leader) if election.leader else "somebody else"
+                            verb = "is" if election.leader else "was"
+                            raise LeadershipLost(f"lease {self._lock} {verb} held by {who}")
                         await asyncio.sleep(settings.retry)
             except TimeoutError:
                 election.lost()
@@ -439,10 +441,6 @@ class _Candidate:
             say(_log, logging.INFO, "New leader", lock=self._lock, leader=leader)
             if self._on_change is not None:
                 self._on_change(leader)
-
-
-def _gone(lock: str, leader: str) -> str:
-    return f"lease {lock} is held by {leader!r}" if leader else f"lease {lock} was held by somebody else"
 
 
 def _decoded(body: bytes) -> RawObject:

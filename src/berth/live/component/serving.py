@@ -22,6 +22,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -49,6 +50,7 @@ _log = logging.getLogger(__name__)
 Check = Callable[[], str | None]  # what is wrong, None if nothing is
 Checks = Mapping[str, Check]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Gate = Callable[[Request], Awaitable[Response | None]]
 
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
 _IDLE = 10.0  # seconds after which connections that ask or take nothing are ended, give or take as many
@@ -83,7 +85,7 @@ async def serve(
     """
     context = given_certificate(settings) or _made_certificate(settings)
     reviewer = None if client is None else Reviewer(client)
-    gate = None if _is_loopback(settings.host) else _Gate(settings, reviewer)
+    gate = None if _is_loopback(settings.host) else partial(_refusal, settings.always_allow, reviewer)
     app = _build(gate, live_checks or {}, checks, registry, routes)
     listener = listener or listen(settings.host, settings.port)
     async with answering(app, listener, context, settings.connections) as port:
@@ -206,7 +208,7 @@ class _Server(uvicorn.Server):
 
 
 def _build(
-    gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
+    gate: Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
 ) -> Starlette:
     health: dict[str, Checks] = {
         "healthz": {"ping": _ping, **live},
@@ -297,29 +299,23 @@ def _text(content: str, status: int = 200) -> Response:
 # --- who may see it -------------------------------------------------------------------------------
 
 
-class _Gate:
-    def __init__(self, settings: ServingSettings, reviewer: Reviewer | None) -> None:
-        self._open = settings.always_allow
-        self._reviewer = reviewer
-
-    async def refusal(self, request: Request) -> Response | None:
-        path = request.url.path
-        if any(path == each or (each[-1:] == "*" and path.startswith(each[:-1])) for each in self._open):
-            return None
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        token = token.strip()
-        verdict = NOBODY
-        if self._reviewer is not None and scheme.lower() == "bearer" and token:
-            verdict = await self._reviewer.verdict(token, request.method.lower(), path)
-        return None if verdict is ALLOWED else _text(f"{verdict.message}\n", verdict.status)
+async def _refusal(paths: Sequence[str], reviewer: Reviewer | None, request: Request) -> Response | None:
+    """Why a request is not answered; `paths` are open to everyone."""
+    path = request.url.path
+    if any(path == each or (each[-1:] == "*" and path.startswith(each[:-1])) for each in paths):
+        return None
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    token = token.strip()
+    verdict = NOBODY
+    if reviewer is not None and scheme.lower() == "bearer" and token:
+        verdict = await reviewer.verdict(token, request.method.lower(), path)
+    return None if verdict is ALLOWED else _text(f"{verdict.message}\n", verdict.status)
 
 
-def _guarded(gate: _Gate | None, endpoint: Endpoint) -> Endpoint:
-    if gate is None:
-        return endpoint
-
+def _guarded(gate: Gate | None, endpoint: Endpoint) -> Endpoint:
     async def answer(request: Request) -> Response:
-        return await gate.refusal(request) or await endpoint(request)
+        refusal = None if gate is None else await gate(request)
+        return refusal or await endpoint(request)
 
     return answer
 

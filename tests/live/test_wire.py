@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from berth.kube.api_resources import PODS
-from berth.live import direct
+from berth.live import wire
 from berth.live.client import Client
 from berth.live.connection import connect
 from berth.live.errors import NotSent, TooManyRequests, Unauthorized, Unreachable
@@ -228,7 +228,7 @@ def test_a_line_break_in_a_token_sends_nothing() -> None:
 )
 def test_what_is_no_answer(answer: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails once, is not repeated, and the next request is made on another connection."""
-    monkeypatch.setattr(direct, "LARGEST", 2000)
+    monkeypatch.setattr(wire, "LARGEST", 2000)
 
     async def story() -> None:
         async with wired(lambda number: answer if number == 1 else CREATED) as (wire, client):
@@ -300,7 +300,7 @@ def test_a_connection_that_the_server_closed_is_not_used() -> None:
 
 def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something in between may have forgotten it without saying so."""
-    monkeypatch.setattr(direct, "IDLE", 0.0)
+    monkeypatch.setattr(wire, "IDLE", 0.0)
 
     async def story() -> None:
         async with wired(lambda _: CREATED) as (wire, client):

@@ -9,17 +9,19 @@ find out.  No proxies, no redirects, no cookies: whoever needs them asks through
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from typing import cast
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
 from httptools import HttpParserError, HttpResponseParser
 
-from berth.live.errors import NotSent
+from berth.live.errors import NotSent, Status, Unreachable, from_status
 from berth.live.turns import Fence
 
 # Bytes of an answer to a write, its head included: it is one object, and servers store none of this size.
@@ -86,16 +88,10 @@ class Direct:
         seconds: float,
         fence: Fence | None = None,
     ) -> Answer:
-        """Make a request; its answer, whatever it says.
+        """Make a request for a path that it `takes`; its answer, whatever it says.
 
-        Args:
-            method: Of the request.
-            path: One that it `takes`.
-            body: Of the request.
-            headers: What proves who we are.
-            kind: Content-Type and Accept.
-            seconds: For the request as a whole.
-            fence: Asked right before it is written.
+        `headers` prove who we are, `kind` is Content-Type and Accept, `seconds` are for the request as a
+        whole, and the `fence` is asked right before it is written.
 
         Raises:
             NotSent: the fence did not let it through.
@@ -289,3 +285,96 @@ class _Connection(asyncio.Protocol):
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
             waiting.set_result(Answer(status, self._headers, b"".join(self._body)))
+
+
+# --- what servers send: lists in pages, and the lines of a watch ----------------------------------
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+_META_NAMES = {
+    "continue_": "continue",
+    "resource_version": "resourceVersion",
+    "remaining": "remainingItemCount",
+}
+
+
+class ListMeta(msgspec.Struct, rename=_META_NAMES):
+    resource_version: str = ""
+    continue_: str = ""
+    remaining: int | None = None
+
+
+class _List(msgspec.Struct, Generic[_T]):
+    metadata: ListMeta
+    items: list[_T] | None = None
+
+
+class Frame(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[_T]):
+    items: list[_T]
+    resource_version: str
+    continue_token: str
+    remaining: int = 0  # as many more there are, if the server says so
+
+
+def page_of(body: bytes, view: type[_T], path: str) -> Page[_T]:
+    """A page as its items are to be seen.
+
+    Raises:
+        Unreachable: it is not JSON.
+    """
+    try:
+        decoded = msgspec.json.decode(body, type=_List[view])  # type: ignore[valid-type]
+    except msgspec.ValidationError:
+        return _readable(body, view, path)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"{path}: the answer is not JSON: {error}") from error
+    meta = decoded.metadata
+    return Page(decoded.items or [], meta.resource_version, meta.continue_, meta.remaining or 0)
+
+
+def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
+    """A page without the objects that are not what they should be; the others must not suffer."""
+    raw = msgspec.json.decode(body, type=_List[msgspec.Raw])
+    items: list[_T] = []
+    for item in raw.items or ():
+        try:
+            items.append(msgspec.json.decode(item, type=view))
+        except msgspec.ValidationError as error:
+            named = msgspec.json.decode(item, type=Nameplate).metadata
+            name = f"{named.namespace}/{named.name}".lstrip("/")
+            _log.warning("%s: %s is left out: %s", path, name, error)
+    return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
+
+
+class _Named(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class Nameplate(msgspec.Struct):
+    """As much of an object as every object has."""
+
+    metadata: _Named
+
+
+_FRAMES = msgspec.json.Decoder(Frame)
+
+
+def frame_of(line: bytes) -> Frame:
+    try:
+        frame = _FRAMES.decode(line)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"the watch sent something else than JSON: {error}") from error
+    if frame.type == "ERROR":
+        raise from_status(msgspec.json.decode(frame.object, type=Status))
+    return frame
