@@ -19,6 +19,7 @@ _R = TypeVar("_R")
 _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 REJECTED = "the server rejected our request due to an error in our request"
+_SUCCESS: RawObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
 class DataDirError(RuntimeError):
@@ -107,7 +108,8 @@ def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> S
     causes, listed, size = [], [], 0
     for error in islice(errors, _MOST_CAUSES):
         listed.append(str(error))
-        causes.append(_cause(error, listed[-1]))
+        said = listed[-1].removeprefix(f"{error.field}: ")
+        causes.append({"reason": error.type, "message": said, "field": error.field})
         size += len(listed[-1])
         if size > _MOST_SAID:
             break
@@ -116,14 +118,6 @@ def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> S
     if not listed:
         message = f'{qualified(kind, group)} "{name}" is invalid'
     return StatusError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))
-
-
-def _cause(error: FieldError, said: str) -> RawObject:
-    return {
-        "reason": error.type,
-        "message": said.removeprefix(f"{error.field}: "),
-        "field": error.field,
-    }
 
 
 def bad_request(message: str) -> StatusError:
@@ -215,14 +209,8 @@ def internal(message: str) -> StatusError:
 
 def deleted_status(name: str, group: str, plural: str, uid: str) -> RawObject:
     """The answer to a delete that took effect at once."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": _details(name, group, plural, uid=uid),
-    }
+    return {**_SUCCESS, "details": _details(name, group, plural, uid=uid)}
 
 
 def success(code: int = 201) -> RawObject:
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+    return {**_SUCCESS, "code": code}

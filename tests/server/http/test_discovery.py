@@ -11,7 +11,7 @@ from berth.server.http import documents
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import served
 
-WIDGETS = served("example.com/v1beta1", "widgets", "Widget")
+WIDGETS = served("example.com/v1beta1", "Widget")
 
 
 def test_groups_list_every_version_once() -> None:

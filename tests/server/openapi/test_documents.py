@@ -11,7 +11,7 @@ import pytest
 
 from berth.kube.schema import SchemaRegistry, builtin
 from berth.server.openapi import OpenApi
-from berth.server.openapi.schemas import _descriptions
+from berth.server.openapi.parts import _descriptions
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import from_crd
 

@@ -45,12 +45,12 @@ def test_a_kind_is_named_in_one_file() -> None:
     folder = ROOT / "registry" / "kinds"
     own = {
         path: {
-            ast.literal_eval(call.args[2])
+            ast.literal_eval(call.args[1])
             for call in ast.walk(ast.parse(path.read_text()))
             if isinstance(call, ast.Call)
             and isinstance(call.func, ast.Name)
             and call.func.id == "served"
-            and isinstance(call.args[2], ast.Constant)
+            and isinstance(call.args[1], ast.Constant)
         }
         for path in folder.rglob("*.py")
     }

@@ -97,7 +97,11 @@ async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> 
         if match.everything:
             metadata["remainingItemCount"] = page.remaining
     if form == TABLE:
-        return await _as_table(request, endpoint, page, metadata)
+        include = replies.include(request)
+        head = replies.table(endpoint, include)
+        del head["rows"]
+        rows = await _each(page.records, lambda record: encode(replies.row(endpoint, record, include)))
+        return Reply(200, ListBody({**head, "metadata": metadata}, rows, "rows"))
     resource = endpoint.resource
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
     if form == PARTIAL:
@@ -120,14 +124,6 @@ async def _each(records: list[Record], encoded: Callable[[Record], bytes]) -> li
             await asyncio.sleep(0)
             since = time.perf_counter()
     return found
-
-
-async def _as_table(request: ApiRequest, endpoint: Endpoint, page: _Page, metadata: RawObject) -> Reply:
-    include = replies.include(request)
-    head = replies.table(endpoint, include)
-    del head["rows"]
-    rows = await _each(page.records, lambda record: encode(replies.row(endpoint, record, include)))
-    return Reply(200, ListBody({**head, "metadata": metadata}, rows, "rows"))
 
 
 # --- versions and pages ---------------------------------------------------------------------------

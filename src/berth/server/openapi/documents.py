@@ -14,8 +14,7 @@ import msgspec
 from berth.kube.schema import SchemaRegistry
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.openapi import gnostic
-from berth.server.openapi.paths import parameters, paths
-from berth.server.openapi.schemas import SCHEMAS_PREFIX, Components
+from berth.server.openapi.parts import SCHEMAS_PREFIX, Components, parameters, paths
 from berth.server.registry.strategy import ServedResource
 from berth.server.settings import BUILD
 

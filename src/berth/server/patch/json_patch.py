@@ -85,7 +85,11 @@ class _Document:
         """What is at a path, `_MISSING` if nothing is."""
         value = self.root
         for token in path:
-            value = _step(value, token)
+            if isinstance(value, dict):
+                value = value.get(token, _MISSING)
+            else:
+                index = _index(token, len(value)) if isinstance(value, list) else None
+                value = value[index] if index is not None else _MISSING
         return value
 
     def get(self, operation: str, path: list[str]) -> Any:  # noqa: ANN401
@@ -164,15 +168,6 @@ def _pointer(operation: dict[str, Any], member: str) -> list[str]:
 
 def _text(path: list[str]) -> str:
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)
-
-
-def _step(value: Any, token: str) -> Any:  # noqa: ANN401
-    if isinstance(value, dict):
-        return value.get(token, _MISSING)
-    if isinstance(value, list):
-        index = _index(token, len(value))
-        return value[index] if index is not None else _MISSING
-    return _MISSING
 
 
 def _index(token: str, length: int) -> Any:  # noqa: ANN401 -- None only where the caller checks for it

@@ -15,6 +15,7 @@ from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import RawObject
 from berth.server.registry import quotas, writes
 from berth.server.registry.kinds.access import service_accounts
+from berth.server.registry.kinds.access.roles import EVERYTHING, GROUP
 from berth.server.registry.kinds.cluster.plain import INITIAL_NAMESPACES
 from berth.server.registry.kinds.custom import karmada
 from berth.server.registry.kinds.network.services import FIRST_ADDRESS
@@ -135,7 +136,6 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
-_EVERYTHING = ({"apiGroups": ["*"], "resources": ["*"]}, {"nonResourceURLs": ["*"]})
 
 # What may be changed by whoever edits a namespace, and with what subresources.
 _EDITED = {
@@ -212,30 +212,18 @@ def _edited() -> list[RawObject]:
     ]
 
 
-def _administered() -> list[RawObject]:
-    group = "rbac.authorization.k8s.io"
-    return [
-        *_rules((*_READ, *_WRITE), {group: ["rolebindings", "roles"]}),
-        *_rules(("create",), {"authorization.k8s.io": ["localsubjectaccessreviews"]}),
-    ]
-
-
-def _asking() -> list[RawObject]:
-    reviews = {
-        "authorization.k8s.io": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        "authentication.k8s.io": ["selfsubjectreviews"],
-    }
-    return _rules(("create",), reviews)
-
-
 def _roles() -> Iterator[RawObject]:
     """What is to be in a ClusterRole, with its metadata."""
 
     def role(name: str, rules: list[RawObject], **labels: str) -> RawObject:
         return {"metadata": {"name": name, "labels": {**_LABELS, **labels}}, "rules": rules}
 
-    yield role("cluster-admin", [{**rule, "verbs": ["*"]} for rule in _EVERYTHING])
-    yield role("system:basic-user", _asking())
+    yield role("cluster-admin", [dict(rule) for rule in EVERYTHING])
+    reviews = {
+        "authorization.k8s.io": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        "authentication.k8s.io": ["selfsubjectreviews"],
+    }
+    yield role("system:basic-user", _rules(("create",), reviews))
     yield role("system:discovery", [{"nonResourceURLs": [*_DISCOVERY, *_HEALTH], "verbs": ["get"]}])
     yield role("system:public-info-viewer", [{"nonResourceURLs": list(_HEALTH), "verbs": ["get"]}])
     issuer: RawObject = {"nonResourceURLs": list(_ISSUER), "verbs": ["get"]}
@@ -243,8 +231,12 @@ def _roles() -> Iterator[RawObject]:
     delegated = {"authentication.k8s.io": ["tokenreviews"], "authorization.k8s.io": ["subjectaccessreviews"]}
     yield role("system:auth-delegator", _rules(("create",), delegated))
     yield role("system:monitoring", [{"nonResourceURLs": [*_HEALTH[:3], "/metrics"], "verbs": ["get"]}])
+    administered = [
+        *_rules((*_READ, *_WRITE), {GROUP: ["rolebindings", "roles"]}),
+        *_rules(("create",), {"authorization.k8s.io": ["localsubjectaccessreviews"]}),
+    ]
     for name, rules, parts in (
-        ("admin", _administered(), ("admin", "edit", "view")),
+        ("admin", administered, ("admin", "edit", "view")),
         ("edit", _edited(), ("edit", "view")),
         ("view", _viewed(), ("view",)),
     ):
@@ -266,12 +258,11 @@ _BINDINGS = {
 
 def _allow(registry: Registry) -> list[writes.Write]:
     """The roles that everybody expects, and who has them."""
-    group = "rbac.authorization.k8s.io"
-    roles, bindings = registry.builtin(group, "clusterroles"), registry.builtin(group, "clusterrolebindings")
+    roles, bindings = registry.builtin(GROUP, "clusterroles"), registry.builtin(GROUP, "clusterrolebindings")
     made = [write for role in _roles() for write in _ensure(registry, roles, "", role)]
     for role, groups in _BINDINGS.items():
-        subjects = [{"kind": "Group", "apiGroup": group, "name": name} for name in groups]
-        reference = {"apiGroup": group, "kind": roles.resource.kind, "name": role}
+        subjects = [{"kind": "Group", "apiGroup": GROUP, "name": name} for name in groups]
+        reference = {"apiGroup": GROUP, "kind": roles.resource.kind, "name": role}
         body = {"metadata": {"name": role}, "subjects": subjects, "roleRef": reference}
         made += _ensure(registry, bindings, "", body)
     return made

@@ -130,6 +130,12 @@ def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -
         yield from one_of(f"{path}.{field}".lstrip("."), held[field], supported, needed=False)
 
 
+def form_errors(text: str, has_form: Callable[[str], object], detail: str) -> list[str]:
+    """Why a text is no domain of another form than usual."""
+    too_long = [names.too_long(253, "characters")] if len(text) > 253 else []
+    return too_long if has_form(text) else [*too_long, detail]
+
+
 def name(path: str, value: object, rule: Callable[[str], Iterable[str]]) -> Found:
     """There is a name, and it has the form it has to have."""
     if not value:

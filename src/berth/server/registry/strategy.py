@@ -107,9 +107,8 @@ SUBRESOURCES = {
 }
 
 
-def served(  # noqa: PLR0913 -- the facts about one resource
+def served(
     group_version: str,
-    plural: str,
     kind: str,
     *,
     namespaced: bool = True,
@@ -123,7 +122,7 @@ def served(  # noqa: PLR0913 -- the facts about one resource
     return ServedResource(
         group=group,
         version=version,
-        plural=plural,
+        plural=_plural(kind),
         singular=kind.lower(),
         kind=kind,
         namespaced=namespaced,
@@ -132,6 +131,14 @@ def served(  # noqa: PLR0913 -- the facts about one resource
         subresources=frozenset(subresources.split()),
         verbs=verbs,
     )
+
+
+def _plural(kind: str) -> str:
+    """As upstream guesses it (apimachinery's UnsafeGuessKindToResource)."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return name if name == "endpoints" else f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:

@@ -262,7 +262,9 @@ def _store(
     asked = quotas.Asked(endpoint, key, obj, is_admitted=admitted)
     if intent.dry_run:
         registry.store.in_turn(lambda: quotas.charge(registry, asked))
-        return Write(_imagined(key, obj))
+        # The outcome of a dry run has no version of its own.
+        version = int(obj["metadata"].get("resourceVersion") or 0)
+        return Write(Record(key, version, encode(obj), obj["metadata"]["uid"], {}, {}))
 
     def propose() -> Write:
         if instead_of is not _WHATEVER and endpoint.bucket.newest(key) is not instead_of:
@@ -310,12 +312,6 @@ def unchanged(endpoint: Endpoint, record: Record) -> Write:
 def put_as_is(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) -> Write:
     """Propose a state the server itself came to; nothing is checked."""
     return _store(registry, endpoint, key, obj, Intent(manager=""))
-
-
-def _imagined(key: Key, obj: RawObject) -> Record:
-    """The outcome of a dry run, which has no version of its own."""
-    version = obj["metadata"].get("resourceVersion", "0")
-    return Record(key, int(version or 0), encode(obj), obj["metadata"]["uid"], {}, {})
 
 
 # --- the scale subresource: the number of replicas of a workload, whatever else it holds

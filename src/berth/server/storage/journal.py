@@ -167,16 +167,13 @@ class Journal:
             group, last = self._next_group()
             accepted = [batch for batch in group if batch.epoch > self._refused]
             refused = [batch for batch in group if batch.epoch <= self._refused]
-            if accepted:
-                error = self._commit(accepted)
+            for batches in filter(None, (accepted, refused)):
+                earlier = JournalError("an earlier write failed") if batches is refused else None
+                error = earlier or self._commit(batches)
                 if error is not None:
-                    _log.error("%s", _told(accepted, error))
-                    self._refused = max(batch.epoch for batch in accepted)
-                outcome(accepted, error)
-            if refused:
-                error = JournalError("an earlier write failed")
-                _log.error("%s", _told(refused, error))
-                outcome(refused, error)
+                    _log.error("%s", _told(batches, error))
+                    self._refused = max(self._refused, *(batch.epoch for batch in batches))
+                outcome(batches, error)
             if last:
                 return
 

@@ -101,18 +101,15 @@ class Store:
         useless: list[int] = []
         for row in self._journal.rows():
             try:
-                useless += self._restored(self._read(row))
+                read = self._read(row)
+                bucket = self.bucket(row.bucket)
+                self._newest = self.rv = row.rv
+                old = row.rv <= bucket.history.trimmed
+                useless += bucket.restore(read) if old else self._applied(bucket, bucket.event_of(read))
             except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, AttributeError, RecursionError):
                 raise self._journal.damaged(row) from None
         self._dropped = [rv for rv in useless if rv != self.rv]  # the newest row keeps the count
         self._check_marks()
-
-    def _restored(self, row: Row) -> list[int]:
-        self._newest = self.rv = row.rv
-        bucket = self.bucket(row.bucket)
-        if row.rv <= bucket.history.trimmed:
-            return bucket.restore(row)
-        return self._applied(bucket, bucket.event_of(row))
 
     def _check_marks(self) -> None:
         """Notice what is missing, and use no version again that somebody may have seen."""

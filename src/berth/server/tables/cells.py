@@ -39,6 +39,10 @@ class Column(NamedTuple):
     wide: bool = False
     format: str = ""
 
+    def header(self) -> Object:
+        shown = {"name": self.name, "type": self.type, "format": self.format}
+        return {**shown, "description": "", "priority": int(self.wide)}
+
 
 def text(*names: str, otherwise: str = "") -> Callable[[Object, float], str]:
     """A cell that shows a field as it is."""
@@ -154,18 +158,8 @@ def render_table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": dict(metadata or {}),
-        "columnDefinitions": [_header(column) for column in columns] if headers else None,
+        "columnDefinitions": [column.header() for column in columns] if headers else None,
         "rows": [render_row(columns, obj, now, include_object) for obj in objects],
-    }
-
-
-def _header(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": "",
-        "priority": int(column.wide),
     }
 
 

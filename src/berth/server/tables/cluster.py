@@ -95,10 +95,6 @@ PRIORITY_CLASS = (
 )
 
 
-def _group_policy(group: Object, _: float) -> str:
-    return "Gang" if at(group, "spec", "schedulingPolicy", "gang") is not None else "Basic"
-
-
 # Of every version: an object has the one of its own.
 _GROUP_CONDITIONS = tuple(version.pod_group_condition for version in VERSIONS.values())
 
@@ -120,7 +116,10 @@ def _group_status(group: Object, _: float) -> str:
 
 POD_GROUP = (
     NAME,
-    Column("Policy", _group_policy),
+    Column(
+        "Policy",
+        lambda obj, _: "Gang" if at(obj, "spec", "schedulingPolicy", "gang") is not None else "Basic",
+    ),
     Column("Workload", _group_workload),
     Column("Status", _group_status),
     AGE,

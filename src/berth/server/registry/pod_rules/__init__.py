@@ -2,7 +2,3 @@
 
 The rest is :mod:`berth.kube.validation`'s.  Upstream: ValidatePodSpec in pkg/apis/core/validation.
 """
-
-from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
-
-__all__ = ["in_order", "pod_spec_errors"]

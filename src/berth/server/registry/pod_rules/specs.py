@@ -173,15 +173,10 @@ def _dns_config(path: str, config: RawObject, spec: RawObject) -> Found:
     for i, search in enumerate(searches):
         if search != ".":
             text = search.removesuffix(".")
-            yield from each(f"{path}.searches[{i}]", text, _search_errors(text))
+            yield from each(f"{path}.searches[{i}]", text, checks.form_errors(text, _search, _NO_SEARCH))
     for i, option in enumerate(mappings(config.get("options"))):
         if not option.get("name"):
             yield required(f"{path}.options[{i}]", "must not be empty")
-
-
-def _search_errors(text: str) -> list[str]:
-    found = [names.too_long(253, "characters")] if len(text) > 253 else []
-    return found if _search(text) else [*found, _NO_SEARCH]
 
 
 def _aliases(path: str, aliases: object, _: RawObject) -> Found:

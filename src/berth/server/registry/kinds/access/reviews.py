@@ -109,7 +109,7 @@ def _asked(spec: RawObject) -> Attributes:
 
 
 def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResource:
-    return served(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=namespaced, verbs=CREATE_ONLY)
+    return served(f"{group}/v1", kind, namespaced=namespaced, verbs=CREATE_ONLY)
 
 
 _AUTHORIZATION = "authorization.k8s.io"

@@ -193,7 +193,7 @@ class RoleBindingStrategy(_GrantStrategy):
 
 STRATEGIES = tuple(
     strategy(
-        served(_VERSION, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
+        served(_VERSION, kind, namespaced=not kind.startswith("Cluster")),
         columns=columns,
         name_errors=path_segment_errors,
         generation=False,

@@ -33,6 +33,7 @@ from berth.server.tokens import Claims
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 DEFAULT_ACCOUNT = "default"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_OWN_VOLUME = "kube-api-access-"
 _MANAGER = "berth"
 _LIFETIME = 3600  # seconds
 _IN_POD = 3607  # seconds, by which upstream knows its own mounts again
@@ -49,7 +50,7 @@ class ServiceAccountStrategy(Strategy):
 
 STRATEGIES = (
     ServiceAccountStrategy(
-        served("v1", "serviceaccounts", "ServiceAccount", short="sa", subresources="token"),
+        served("v1", "ServiceAccount", short="sa", subresources="token"),
         columns=tables.PLAIN,
         generation=False,
         returns_deleted=True,
@@ -108,18 +109,14 @@ def _mount(spec: RawObject) -> None:
     if not containers:
         return
     volumes = list(spec.get("volumes") or ())
-    name = next((name for volume in volumes if (name := _own_volume(volume))), "")
+    own = (str(volume.get("name") or "") for volume in volumes if volume.get("projected"))
+    name = next((name for name in own if name.startswith(_OWN_VOLUME)), "")
     if not name:
-        name = "kube-api-access-" + made_up_end()
+        name = _OWN_VOLUME + made_up_end()
         spec["volumes"] = [*volumes, _volume(name)]
     for container in containers:
         mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
-
-
-def _own_volume(volume: RawObject) -> str:
-    name = str(volume.get("name") or "")
-    return name if name.startswith("kube-api-access-") and volume.get("projected") else ""
 
 
 def _volume(name: str) -> RawObject:

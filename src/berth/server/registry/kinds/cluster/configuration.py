@@ -151,12 +151,12 @@ def _account_of(secret: RawObject) -> str:
 
 STRATEGIES = (
     ConfigMapStrategy(
-        served("v1", "configmaps", "ConfigMap", short="cm"),
+        served("v1", "ConfigMap", short="cm"),
         columns=tables.CONFIG_MAP,
         generation=False,
     ),
     SecretStrategy(
-        served("v1", "secrets", "Secret"),
+        served("v1", "Secret"),
         columns=tables.SECRET,
         fields=paths("type"),
         generation=False,

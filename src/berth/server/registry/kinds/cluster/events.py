@@ -71,7 +71,7 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 
 STRATEGIES = (
     EventStrategy(
-        served("v1", "events", "Event", short="ev"),
+        served("v1", "Event", short="ev"),
         columns=tables.EVENT,
         fields=_selectable,
         field_aliases=_ALIASES,
@@ -79,7 +79,7 @@ STRATEGIES = (
         create_on_update=True,
     ),
     NewEventStrategy(
-        served("events.k8s.io/v1", "events", "Event", short="ev"),
+        served("events.k8s.io/v1", "Event", short="ev"),
         columns=tables.EVENT,
         field_aliases=_ALIASES,
         generation=False,

@@ -107,11 +107,9 @@ class QuotaStrategy(Strategy):
 
 
 STRATEGIES = (
-    LimitRangeStrategy(
-        served("v1", "limitranges", "LimitRange", short="limits"), generation=False, create_on_update=True
-    ),
+    LimitRangeStrategy(served("v1", "LimitRange", short="limits"), generation=False, create_on_update=True),
     QuotaStrategy(
-        served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
+        served("v1", "ResourceQuota", short="quota", subresources="status"),
         columns=tables.RESOURCE_QUOTA,
         generation=False,
     ),
@@ -414,7 +412,9 @@ def _check_selector(spec: RawObject) -> Found:
         if scope not in usage.SCOPES:
             yield invalid(f"{path}.scopeName", scope, "unsupported scope")
         elif scope not in scopes and _strangers(str(scope), hard):
-            yield invalid(path, _as_upstream(selector), "unsupported scope applied to resource")
+            items = mappings(selector, "matchExpressions")
+            shown = [checks.go_value(one, ScopeName=None, Operator=None, Values=None) for one in items]
+            yield invalid(path, {"MatchExpressions": shown}, "unsupported scope applied to resource")
         scopes.add(scope)
         if scope in _ONLY_EXISTS and operator != EXISTS:
             yield invalid(f"{path}.operator", operator, _MUST_EXIST)
@@ -431,12 +431,3 @@ def _check_selector(spec: RawObject) -> Found:
     for pair in _PAIRS:
         if pair <= scopes:
             yield invalid(path, spec.get("scopes"), "conflicting scopes")
-
-
-def _as_upstream(selector: RawObject) -> RawObject:
-    items = mappings(selector, "matchExpressions")
-    return {
-        "MatchExpressions": [
-            checks.go_value(item, ScopeName=None, Operator=None, Values=None) for item in items
-        ]
-    }

@@ -71,21 +71,21 @@ class NamespaceStrategy(Strategy):
 
 STRATEGIES = (
     NodeStrategy(
-        served("v1", "nodes", "Node", namespaced=False, short="no", subresources="status"),
+        served("v1", "Node", namespaced=False, short="no", subresources="status"),
         columns=tables.NODE,
         fields=paths("spec.unschedulable", default="false"),
         generation=False,
         status_on_create=True,
     ),
     NamespaceStrategy(
-        served("v1", "namespaces", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
+        served("v1", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
         columns=tables.NAMESPACE,
         fields=paths("status.phase"),
         generation=False,
         status_on_create=True,
     ),
     Strategy(
-        served("coordination.k8s.io/v1", "leases", "Lease"),
+        served("coordination.k8s.io/v1", "Lease"),
         columns=tables.LEASE,
         generation=False,
         needs_version=True,
@@ -94,7 +94,7 @@ STRATEGIES = (
     # Configurations of webhooks are stored but nobody is called.
     *(
         Strategy(
-            served(_ADMISSION, f"{kind.lower()}s", kind, namespaced=False, categories="api-extensions"),
+            served(_ADMISSION, kind, namespaced=False, categories="api-extensions"),
             columns=tables.WEBHOOKS,
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

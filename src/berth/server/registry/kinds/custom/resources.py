@@ -86,7 +86,6 @@ STRATEGIES = (
     DefinitionStrategy(
         served(
             f"{_GROUP}/v1",
-            _PLURAL,
             "CustomResourceDefinition",
             namespaced=False,
             short="crd crds",

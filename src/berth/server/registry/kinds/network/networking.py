@@ -47,7 +47,10 @@ class IngressStrategy(Strategy):
         for i, rule in enumerate(rules):
             yield from _rule(f"spec.rules[{i}]", rule)
         for i, tls in enumerate(mappings(spec, "tls")):
-            yield from _tls(f"spec.tls[{i}]", tls)
+            for j, host in enumerate(tls.get("hosts") or ()):
+                yield from each(f"spec.tls[{i}].hosts[{j}]", host, _host_errors(host))
+            if secret := tls.get("secretName"):
+                yield from each(f"spec.tls[{i}].secretName", secret, names.dns_subdomain_errors(secret))
         if name is not None:
             yield from each("spec.ingressClassName", name, names.dns_subdomain_errors(name))
 
@@ -73,19 +76,10 @@ def _rule(path: str, rule: RawObject) -> Found:
         yield from _path(f"{path}.http.paths[{i}]", one)
 
 
-def _tls(path: str, tls: RawObject) -> Found:
-    for i, host in enumerate(tls.get("hosts") or ()):
-        yield from each(f"{path}.hosts[{i}]", host, _host_errors(host))
-    secret = tls.get("secretName")
-    if secret:
-        yield from each(f"{path}.secretName", secret, names.dns_subdomain_errors(secret))
-
-
 def _host_errors(host: str) -> list[str]:
     if "*" not in host:
         return names.dns_subdomain_errors(host)
-    too_long = [names.too_long(253, "characters")] if len(host) > 253 else []
-    return too_long if _wildcard(host) else [*too_long, _NO_WILDCARD]
+    return checks.form_errors(host, _wildcard, _NO_WILDCARD)
 
 
 def _path(path: str, given: RawObject) -> Found:
@@ -177,16 +171,16 @@ def _peer_errors(path: str, peer: RawObject) -> Found:
 
 STRATEGIES = (
     Strategy(
-        served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
+        served(_NETWORKING, "IngressClass", namespaced=False),
         columns=tables.INGRESS_CLASS,
     ),
     IngressStrategy(
-        served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
+        served(_NETWORKING, "Ingress", short="ing", subresources="status"),
         columns=tables.INGRESS,
         first_status={"loadBalancer": {}},
     ),
     NetworkPolicyStrategy(
-        served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
+        served(_NETWORKING, "NetworkPolicy", short="netpol"),
         columns=tables.NETWORK_POLICY,
     ),
 )

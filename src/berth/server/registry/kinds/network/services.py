@@ -396,7 +396,7 @@ def _typed(kind: str, path: str, index: int, address: str, *, own: bool) -> Foun
 
 STRATEGIES = (
     ServiceStrategy(
-        served("v1", "services", "Service", short="svc", categories="all", subresources="status"),
+        served("v1", "Service", short="svc", categories="all", subresources="status"),
         columns=tables.SERVICE,
         fields=paths("spec.clusterIP", "spec.type"),
         first_status={"loadBalancer": {}},
@@ -405,14 +405,14 @@ STRATEGIES = (
         returns_deleted=True,
     ),
     EndpointsStrategy(
-        served("v1", "endpoints", "Endpoints", short="ep"),
+        served("v1", "Endpoints", short="ep"),
         columns=tables.ENDPOINTS,
         generation=False,
         create_on_update=True,
         deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     ),
     EndpointSliceStrategy(
-        served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
+        served("discovery.k8s.io/v1", "EndpointSlice"),
         columns=tables.ENDPOINT_SLICE,
         needs_version=True,
     ),

@@ -61,11 +61,11 @@ class RuntimeClassStrategy(Strategy):
 
 STRATEGIES = (
     PriorityClassStrategy(
-        served("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short="pc"),
+        served("scheduling.k8s.io/v1", "PriorityClass", namespaced=False, short="pc"),
         columns=tables.PRIORITY_CLASS,
     ),
     RuntimeClassStrategy(
-        served("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+        served("node.k8s.io/v1", "RuntimeClass", namespaced=False),
         columns=tables.RUNTIME_CLASS,
         frozen=("handler",),
         create_on_update=True,
@@ -163,7 +163,8 @@ def admit_runtime_class(registry: Registry, pod: RawObject) -> None:
     given = spec.get("overhead")
     if given and not overhead:
         raise _refused(pod, _ALONE)
-    if given and not _same(given, overhead):
+    same = all(name in overhead and read(given[name]).equals(read(overhead[name])) for name in given or ())
+    if given and not (same and len(given) == len(overhead)):
         raise _refused(pod, _OTHER)
     if overhead:
         spec["overhead"] = dict(overhead)
@@ -219,10 +220,6 @@ def _covers(wide: RawObject, narrow: RawObject) -> bool:
         return True
     equal = narrow.get("operator", "Equal") == "Equal"
     return bool(equal and narrow.get("value", "") == wide.get("value", ""))
-
-
-def _same(one: RawObject, other: RawObject) -> bool:
-    return one.keys() == other.keys() and all(read(one[name]).equals(read(other[name])) for name in one)
 
 
 def _refused(pod: RawObject, why: str) -> errors.StatusError:

@@ -62,9 +62,7 @@ class DisruptionBudgetStrategy(Strategy):
 
 STRATEGIES = (
     DisruptionBudgetStrategy(
-        served(
-            "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"
-        ),
+        served("policy/v1", "PodDisruptionBudget", short="pdb", subresources="status"),
         columns=tables.POD_DISRUPTION_BUDGET,
         first_status=dict.fromkeys(
             ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0

@@ -15,7 +15,7 @@ from berth.kube.ownership import controller_of
 from berth.kube.validation import FieldError
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry.checks import decode_as, fill, spec_of, spell_amounts
-from berth.server.registry.pod_rules import in_order, pod_spec_errors
+from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import workloads as tables
 
@@ -215,7 +215,7 @@ class PodTemplateStrategy(TemplatedStrategy):
 
 STRATEGIES = (
     PodTemplateStrategy(
-        served("v1", "podtemplates", "PodTemplate"),
+        served("v1", "PodTemplate"),
         columns=tables.POD_TEMPLATE,
         returns_deleted=True,
     ),

@@ -40,7 +40,7 @@ from berth.server.registry.kinds.pods.pod_specs import (
     drop_unserved,
     write_back,
 )
-from berth.server.registry.pod_rules import in_order, pod_spec_errors
+from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
 from berth.server.registry.users import User
 from berth.server.registry.writes import Write
@@ -129,9 +129,9 @@ class BindingStrategy(Strategy):
 
 
 STRATEGIES = (
-    BindingStrategy(served("v1", "bindings", "Binding", verbs=CREATE_ONLY)),
+    BindingStrategy(served("v1", "Binding", verbs=CREATE_ONLY)),
     PodStrategy(
-        served("v1", "pods", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
+        served("v1", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
         columns=tables.POD,
         fields=_selectable,
         status_metadata=("labels", "annotations", "finalizers"),
@@ -147,13 +147,10 @@ def _tolerate(spec: RawObject) -> None:
     """Let a new pod stay a while on a node that is not ready or not reachable."""
     tolerations = list(spec.get("tolerations") or ())
     for key in (NOT_READY, UNREACHABLE):
-        if not any(_covers(toleration, key) for toleration in tolerations):
+        lasting = (one for one in tolerations if one.get("effect") in ("NoExecute", None, ""))
+        if not any(one.get("key") in (key, None, "") for one in lasting):
             tolerations.append({"key": key, **_FOR_A_WHILE})
     spec["tolerations"] = tolerations
-
-
-def _covers(toleration: RawObject, key: str) -> bool:
-    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
 
 
 def _check_anti_affinity(obj: RawObject, old: RawObject | None, limit: AntiAffinityLimit) -> None:

@@ -15,8 +15,9 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import JOB_NAME
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
-from berth.server.fields import at, mapping
-from berth.server.registry.checks import Found, decode_as, fill, invalid, one_of, required, spec_of, unchanged
+from berth.server.fields import at, mapping, mappings
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, fill, forbidden, invalid, one_of, required, spec_of, unchanged
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_pod_spec, default_template
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
@@ -30,6 +31,16 @@ _PODS_STAY = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
     "them or set propagationPolicy=Orphan to suppress this warning"
 )
+# The field that says more about a metric, by its type.
+_SOURCES = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+_TARGETS = ("Utilization", "Value", "AverageValue")
+_LONGEST_WINDOW, _LONGEST_PERIOD = 3600, 1800  # seconds
 
 
 def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
@@ -59,7 +70,7 @@ class WorkloadStrategy(_ControllerStrategy):
         given, template = spec.get("selector"), spec.get("template") or {}
         if not isinstance(given, dict):
             return
-        selector = parse_label_selector(decode_as(given, LabelSelector))
+        selector = parse_label_selector(checks.decode_as(given, LabelSelector))
         if selector.everything:
             yield invalid("spec.selector", given, f"empty selector is invalid for {obj['kind'].lower()}")
             return
@@ -179,28 +190,117 @@ def _check_zone(spec: RawObject, old: RawObject) -> Found:
         yield invalid("spec.timeZone", zone, problem)
 
 
+# --- autoscaling: stored and judged as upstream does it (pkg/apis/autoscaling/validation), nobody does it
+
+
+class AutoscalerStrategy(Strategy):
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        spec.setdefault("minReplicas", 1)
+        if not spec.get("metrics"):
+            target = {"type": "Utilization", "averageUtilization": 80}
+            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj, "spec")
+        least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+        if isinstance(least, int) and least < 1:
+            yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
+        if most == 0:
+            yield required("spec.maxReplicas", "must be set and greater than 0")
+        elif most < 0:
+            yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
+        if isinstance(least, int) and most < least:
+            yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+        yield from _reference_errors("spec.scaleTargetRef", mapping(spec, "scaleTargetRef"))
+        metrics = mappings(spec, "metrics")
+        for i, metric in enumerate(metrics):
+            yield from _metric_errors(f"spec.metrics[{i}]", metric)
+        if least == 0 and not {"Object", "External"} & {metric.get("type") for metric in metrics}:
+            detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+            yield forbidden("spec.metrics", detail)
+        behavior = mapping(spec, "behavior")
+        for name in ("scaleUp", "scaleDown"):
+            if name in behavior:
+                yield from _rules_errors(f"spec.behavior.{name}", mapping(behavior[name]))
+
+
+def _reference_errors(path: str, reference: RawObject) -> Found:
+    yield from checks.reference(path, reference)
+    version = str(reference.get("apiVersion") or "")
+    if version.count("/") > 1:
+        yield invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    elif "/" not in version:
+        yield invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
+
+
+def _metric_errors(path: str, metric: RawObject) -> Found:
+    kind = str(metric.get("type") or "")
+    if not kind:
+        yield required(f"{path}.type", "must specify a metric source type")
+    yield from one_of(f"{path}.type", kind, tuple(_SOURCES), needed=False)
+    if kind in _SOURCES and metric.get(_SOURCES[kind]) is None:
+        yield required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")
+    others = [
+        name for name in _SOURCES.values() if metric.get(name) is not None and name != _SOURCES.get(kind)
+    ]
+    for name in others if kind in _SOURCES else ():
+        yield forbidden(f"{path}.{name}", "must populate the given metric source only")
+    if not others and kind in ("Resource", "ContainerResource") and metric.get(_SOURCES[kind]) is not None:
+        yield from _resource_errors(f"{path}.{_SOURCES[kind]}", mapping(metric[_SOURCES[kind]]))
+
+
+def _resource_errors(path: str, source: RawObject) -> Found:
+    if not source.get("name"):
+        yield required(f"{path}.name", "must specify a resource name")
+    target, path = mapping(source, "target"), f"{path}.target"
+    kind, share = str(target.get("type") or ""), target.get("averageUtilization")
+    if not kind:
+        yield required(f"{path}.type", "must specify a metric target type")
+    if kind not in _TARGETS:
+        yield invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
+    if isinstance(share, int) and share < 1:
+        yield invalid(f"{path}.averageUtilization", share, "must be greater than 0")
+    if share is None and target.get("averageValue") is None:
+        detail = "must set either a target raw value or a target utilization"
+        yield required(f"{path}.averageUtilization", detail)
+    elif share is not None and target.get("averageValue") is not None:
+        detail = "may not set both a target raw value and a target utilization"
+        yield forbidden(f"{path}.averageValue", detail)
+
+
+def _rules_errors(path: str, rules: RawObject) -> Found:
+    window, at = rules.get("stabilizationWindowSeconds"), f"{path}.stabilizationWindowSeconds"
+    if isinstance(window, int) and window < 0:
+        yield invalid(at, window, "must be greater than or equal to zero")
+    if isinstance(window, int) and window > _LONGEST_WINDOW:
+        yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
+    for i, policy in enumerate(mappings(rules, "policies")):
+        value, period = policy.get("value") or 0, policy.get("periodSeconds") or 0
+        at = f"{path}.policies[{i}]"
+        if value <= 0:
+            yield invalid(f"{at}.value", value, "must be greater than zero")
+        if period <= 0:
+            yield invalid(f"{at}.periodSeconds", period, "must be greater than zero")
+        elif period > _LONGEST_PERIOD:
+            yield invalid(f"{at}.periodSeconds", period, f"must be less than or equal to {_LONGEST_PERIOD}")
+
+
 STRATEGIES = (
     ReplicationControllerStrategy(
-        served(
-            "v1",
-            "replicationcontrollers",
-            "ReplicationController",
-            short="rc",
-            categories="all",
-            subresources="scale status",
-        ),
+        served("v1", "ReplicationController", short="rc", categories="all", subresources="scale status"),
         columns=tables.REPLICATION_CONTROLLER,
         defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
     Strategy(
-        served("apps/v1", "controllerrevisions", "ControllerRevision"),
+        served("apps/v1", "ControllerRevision"),
         columns=tables.CONTROLLER_REVISION,
         generation=False,
     ),
     WorkloadStrategy(
-        served("apps/v1", "daemonsets", "DaemonSet", short="ds", categories="all", subresources="status"),
+        served("apps/v1", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=tables.DAEMON_SET,
         defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
         first_status={
@@ -211,14 +311,7 @@ STRATEGIES = (
         },
     ),
     WorkloadStrategy(
-        served(
-            "apps/v1",
-            "deployments",
-            "Deployment",
-            short="deploy",
-            categories="all",
-            subresources="scale status",
-        ),
+        served("apps/v1", "Deployment", short="deploy", categories="all", subresources="scale status"),
         columns=tables.DEPLOYMENT,
         defaults={
             "replicas": 1,
@@ -229,23 +322,14 @@ STRATEGIES = (
         status_metadata=("annotations", "finalizers", "ownerReferences"),
     ),
     WorkloadStrategy(
-        served(
-            "apps/v1", "replicasets", "ReplicaSet", short="rs", categories="all", subresources="scale status"
-        ),
+        served("apps/v1", "ReplicaSet", short="rs", categories="all", subresources="scale status"),
         columns=tables.REPLICA_SET,
         defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
     WorkloadStrategy(
-        served(
-            "apps/v1",
-            "statefulsets",
-            "StatefulSet",
-            short="sts",
-            categories="all",
-            subresources="scale status",
-        ),
+        served("apps/v1", "StatefulSet", short="sts", categories="all", subresources="scale status"),
         columns=tables.STATEFUL_SET,
         defaults={
             "replicas": 1,
@@ -257,15 +341,23 @@ STRATEGIES = (
         first_status={"replicas": 0, "availableReplicas": 0},
     ),
     CronJobStrategy(
-        served("batch/v1", "cronjobs", "CronJob", short="cj", categories="all", subresources="status"),
+        served("batch/v1", "CronJob", short="cj", categories="all", subresources="status"),
         columns=tables.CRON_JOB,
     ),
     JobStrategy(
-        served("batch/v1", "jobs", "Job", categories="all", subresources="status"),
+        served("batch/v1", "Job", categories="all", subresources="status"),
         columns=tables.JOB,
         frozen=("spec.selector", "spec.completions"),
         fields=paths("status.successful", default="0"),
         orphans_dependents=True,
         orphans_warning=_PODS_STAY,
+    ),
+    AutoscalerStrategy(
+        served(
+            "autoscaling/v2", "HorizontalPodAutoscaler", short="hpa", categories="all", subresources="status"
+        ),
+        columns=tables.HORIZONTAL_POD_AUTOSCALER,
+        first_status={"desiredReplicas": 0, "currentMetrics": None},
+        generation=False,
     ),
 )

@@ -151,24 +151,24 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
 
 STRATEGIES = (
     PodGroupStrategy(
-        served(ALPHA, "podgroups", "PodGroup", subresources="status"),
+        served(ALPHA, "PodGroup", subresources="status"),
         columns=tables.POD_GROUP,
         status_metadata=(),
         generation=False,
         converts=True,
     ),
     WorkloadDefinitionStrategy(
-        served(ALPHA, "workloads", "Workload"), columns=tables.PLAIN, generation=False, converts=True
+        served(ALPHA, "Workload"), columns=tables.PLAIN, generation=False, converts=True
     ),
     BetaPodGroupStrategy(
-        served(BETA, "podgroups", "PodGroup", subresources="status"),
+        served(BETA, "PodGroup", subresources="status"),
         columns=tables.POD_GROUP,
         status_metadata=(),
         generation=False,
         converts=True,
     ),
     BetaWorkloadDefinitionStrategy(
-        served(BETA, "workloads", "Workload"), columns=tables.PLAIN, generation=False, converts=True
+        served(BETA, "Workload"), columns=tables.PLAIN, generation=False, converts=True
     ),
 )
 

@@ -1,8 +1,9 @@
-"""Claims, volumes, storage classes and the other kinds of storage.k8s.io.
+"""Claims to volumes and to devices, and what they are made from: the kinds of storage and resource.k8s.io.
 
 Upstream: pkg/registry/core/{persistentvolume,persistentvolumeclaim}, the checks of
 pkg/apis/{core,storage}/validation that a scheduler's writes meet, and the admission plugin
 DefaultStorageClass.
+Of devices: pkg/registry/resource, and of pkg/apis/resource/validation what those who place pods meet.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
-from berth.server.fields import annotations_of, at, mapping
+from berth.server.fields import annotations_of, at, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, choice, each, forbidden, has, invalid, one_of, required
 from berth.server.registry.kinds.cluster.limits import check_claim
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
+from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
 _DEFAULT_CLASS = (
@@ -47,6 +49,10 @@ _NOT_A_SOURCE = frozenset(
         "volumeMode",
     }
 )
+_DEVICES = "resource.k8s.io/v1"
+_RESERVED = "status.reservedFor"
+_MOST_CONSUMERS = 256
+_GOING = "`deallocationRequested` or `deletionTimestamp`"
 
 
 class ClaimStrategy(Strategy):
@@ -168,49 +174,92 @@ class StorageClassStrategy(Strategy):
         yield from choice("", obj, "volumeBindingMode", "Immediate", "WaitForFirstConsumer")
 
 
+class ResourceClaimStrategy(Strategy):
+    """What a claim asks for stays; its devices come and go as a whole, and are reserved only if there."""
+
+    def default(self, obj: RawObject) -> None:
+        _default_requests(mapping(obj, "spec"))
+
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+        status, before = mapping(obj, "status"), mapping(old, "status")
+        consumers, known = mappings(status, "reservedFor"), mappings(before, "reservedFor")
+        found = list(_check_consumers(consumers))
+        if consumers and status.get("allocation") is None:
+            found.append(forbidden(_RESERVED, "may not be specified when `allocated` is not set"))
+        elif obj["metadata"].get("deletionTimestamp") and any(one not in known for one in consumers):
+            found.append(forbidden(_RESERVED, f"new entries may not be added while {_GOING} are set"))
+        if before.get("allocation") is not None and status.get("allocation") is not None:
+            return [*found, *checks.unchanged(obj, old, "status", "allocation")]
+        return found
+
+
+class ResourceClaimTemplateStrategy(Strategy):
+    """A template stays as it is."""
+
+    def default(self, obj: RawObject) -> None:
+        _default_requests(mapping(obj, "spec", "spec"))
+
+
 STRATEGIES = (
     ClaimStrategy(
-        served("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"),
+        served("v1", "PersistentVolumeClaim", short="pvc", subresources="status"),
         columns=tables.PERSISTENT_VOLUME_CLAIM,
         first_status={"phase": "Pending"},
         generation=False,
         returns_deleted=True,
     ),
     VolumeStrategy(
-        served(
-            "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short="pv", subresources="status"
-        ),
+        served("v1", "PersistentVolume", namespaced=False, short="pv", subresources="status"),
         columns=tables.PERSISTENT_VOLUME,
         first_status={"phase": "Pending"},
         generation=False,
         returns_deleted=True,
     ),
     StorageClassStrategy(
-        served("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
+        served("storage.k8s.io/v1", "StorageClass", namespaced=False, short="sc"),
         columns=tables.STORAGE_CLASS,
         frozen=("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
         generation=False,
     ),
-    Strategy(served("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False), generation=False),
+    Strategy(served("storage.k8s.io/v1", "CSIDriver", namespaced=False), generation=False),
     Strategy(
-        served("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False),
+        served("storage.k8s.io/v1", "CSINode", namespaced=False),
         columns=tables.CSI_NODE,
         generation=False,
     ),
     Strategy(
-        served("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+        served("storage.k8s.io/v1", "CSIStorageCapacity"),
         columns=tables.CSI_STORAGE_CAPACITY,
     ),
     Strategy(
-        served(
-            "storage.k8s.io/v1",
-            "volumeattachments",
-            "VolumeAttachment",
-            namespaced=False,
-            subresources="status",
-        ),
+        served("storage.k8s.io/v1", "VolumeAttachment", namespaced=False, subresources="status"),
         columns=tables.VOLUME_ATTACHMENT,
         status_metadata=(),
+    ),
+    Strategy(
+        served(_DEVICES, "DeviceClass", namespaced=False),
+        columns=tables.PLAIN,
+    ),
+    ResourceClaimStrategy(
+        served(_DEVICES, "ResourceClaim", subresources="status"),
+        columns=tables.RESOURCE_CLAIM,
+        frozen=("spec",),
+        status_metadata=(),
+        generation=False,
+        returns_deleted=True,
+    ),
+    ResourceClaimTemplateStrategy(
+        served(_DEVICES, "ResourceClaimTemplate"),
+        columns=tables.PLAIN,
+        frozen=("spec",),
+        generation=False,
+        returns_deleted=True,
+    ),
+    Strategy(
+        served(_DEVICES, "ResourceSlice", namespaced=False),
+        columns=tables.RESOURCE_SLICE,
+        fields=paths("spec.nodeName", "spec.driver"),
+        returns_deleted=True,
     ),
 )
 
@@ -261,3 +310,25 @@ def _amount(raw: Any) -> Any:  # noqa: ANN401 - a number that compares
         return read(raw).amount if raw is not None else 0
     except QuantityError:
         return 0
+
+
+# --- devices
+
+
+def _default_requests(spec: RawObject) -> None:
+    for request in mappings(spec, "devices", "requests"):
+        for asked in (request.get("exactly"), *mappings(request, "firstAvailable")):
+            if isinstance(asked, dict):
+                asked.setdefault("allocationMode", "ExactCount")
+                if asked["allocationMode"] == "ExactCount":
+                    asked.setdefault("count", 1)
+
+
+def _check_consumers(consumers: list[RawObject]) -> Found:
+    if len(consumers) > _MOST_CONSUMERS:
+        yield checks.too_many(_RESERVED, consumers, _MOST_CONSUMERS)
+    seen: set[str] = set()
+    for i, consumer in enumerate(consumers):
+        at, uid = f"{_RESERVED}[{i}]", str(consumer.get("uid"))
+        yield from has(at, consumer, "resource", "name", "uid")
+        yield from checks.once(seen, at, uid)
