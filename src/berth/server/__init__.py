@@ -1,10 +1,10 @@
 """The embedded API server: http over registry over storage; patches, tables and OpenAPI beside."""
 
+from berth.server.credentials import prepare
 from berth.server.errors import DataDirError
 from berth.server.serving import PortInUseError, serve
 from berth.server.settings import Prepared, ServerSettings
 from berth.server.storage.journal import DataDirInUseError
-from berth.server.tls import prepare
 
 __all__ = [
     "DataDirError",

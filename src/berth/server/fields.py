@@ -50,3 +50,8 @@ def condition(obj: object, kind: str) -> RawObject:
 
 def is_true(obj: object, kind: str) -> bool:
     return bool(condition(obj, kind).get("status") == "True")
+
+
+def without(obj: RawObject, *names: str) -> RawObject:
+    """The object but for some of its fields."""
+    return {name: value for name, value in obj.items() if name not in names}

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 import uvicorn
 
 from berth.server.connections import LimitedProtocol
+from berth.server.credentials import TokenSigner, account_key, prepare
 from berth.server.http.app import Api
 from berth.server.http.state import ServerState, make_state, open_store
 from berth.server.registry.strategy import Credentials
 from berth.server.settings import Prepared, ServerSettings
-from berth.server.tls import account_key, prepare
-from berth.server.tokens import TokenSigner
 
 _BACKLOG = 2048
 _TICKS = 10  # of uvicorn's in a second

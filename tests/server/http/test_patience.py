@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from berth.server import errors
-from berth.server.http import workers
+from berth.server.http import state as workers
 from tests.support.api.client import Client
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -12,22 +12,24 @@ from berth.server import errors
 from berth.server.connections import CYCLE, LASTING, tidy
 from berth.server.errors import StatusError
 from berth.server.http import handlers
-from berth.server.http.access import NOBODY, Gate, acting_user
 from berth.server.http.documents import Documents
 from berth.server.http.replies import Reply, of_error, send_reply
 from berth.server.http.requests import (
+    NOBODY,
     Address,
     ApiRequest,
+    Gate,
     Receive,
     Scope,
     Send,
+    acting_user,
     parse_path,
     parse_query,
 )
 from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
 from berth.server.registry.kinds.access.roles import may_everything, require
-from berth.server.registry.kinds.cluster.events import expire
+from berth.server.registry.kinds.cluster.plain import expire
 from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Request bodies: read within limits, decoded from JSON, YAML or protobuf, and held against their schema.
 
 Nothing here may take more than its share, whatever was sent: sizes, depth and aliases are bounded, and
-what is long is decoded in a thread (:mod:`~berth.server.http.workers`).  Values of the wrong type are refused
+what is long is decoded in a thread (:mod:`~berth.server.http.state`).  Values of the wrong type are refused
 before anything is judged; ``fieldValidation`` decides what becomes of unknown fields: ``Ignore`` drops them,
 ``Warn`` (the default) drops them and says so in a Warning header, ``Strict`` refuses the request.
 """

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 from berth.kube.objects import RawObject
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server import errors
+from berth.server.credentials import ALGORITHM
 from berth.server.http.replies import JSON_TYPE, Reply, of_object
 from berth.server.http.requests import ApiRequest
 from berth.server.http.state import ServerState
@@ -25,7 +26,6 @@ from berth.server.registry.kinds.access.service_accounts import ISSUER
 from berth.server.registry.strategy import SUBRESOURCES, ServedResource, Subresource
 from berth.server.settings import BUILD
 from berth.server.storage.bucket import encode
-from berth.server.tokens import ALGORITHM
 
 _JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
@@ -54,7 +54,11 @@ class Documents:
             return Reply(200, self._state.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
         if path in ("/", _OPENID, _KEYS):
             return of_object(self._about(path))
-        self._refresh()
+        registry = self._state.registry
+        if self._version != registry.version:
+            self._version = registry.version
+            self._made.clear()
+            self._openapi.update(registry.resources())
         if path.startswith("/openapi/"):
             return self._openapi_document(request, path)
         return self._discovery(request, path)
@@ -72,13 +76,6 @@ class Documents:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": [ALGORITHM],
         }
-
-    def _refresh(self) -> None:
-        registry = self._state.registry
-        if self._version != registry.version:
-            self._version = registry.version
-            self._made.clear()
-            self._openapi.update(registry.resources())
 
     def _paths(self) -> list[str]:
         versions = sorted({resource.root for resource in self._state.registry.resources()})

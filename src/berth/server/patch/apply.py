@@ -12,6 +12,7 @@ from typing import Any
 
 from berth.kube.schema import Schema
 from berth.kube.well_known import LAST_APPLIED
+from berth.server import fields
 from berth.server.errors import StatusError, bad_request, refuse_depth
 from berth.server.patch import fieldset, managers
 from berth.server.patch.fieldset import FieldSet, Path
@@ -27,7 +28,7 @@ MANAGER = "kubectl"
 
 def taken_over(live: dict[str, Any], schema: Schema, manager: str) -> FieldSet:
     """What a manager may take from others: what kubectl applied last, and is still as it applied it."""
-    text = _annotations(live).get(LAST_APPLIED) if manager == MANAGER else None
+    text = fields.annotations_of(live).get(LAST_APPLIED) if manager == MANAGER else None
     if not text:
         return frozenset()
     try:
@@ -43,19 +44,14 @@ def taken_over(live: dict[str, Any], schema: Schema, manager: str) -> FieldSet:
 
 def kept_up(merged: dict[str, Any], config: dict[str, Any], manager: str) -> dict[str, Any]:
     """The object with the annotation brought up to date, where it has one."""
-    if manager != MANAGER or not _annotations(merged).get(LAST_APPLIED):
+    if manager != MANAGER or not fields.annotations_of(merged).get(LAST_APPLIED):
         return merged
-    metadata = {name: value for name, value in config.get("metadata", {}).items() if name != "annotations"}
-    if given := {name: value for name, value in _annotations(config).items() if name != LAST_APPLIED}:
+    metadata = fields.without(config.get("metadata", {}), "annotations")
+    if given := fields.without(fields.annotations_of(config), LAST_APPLIED):
         metadata["annotations"] = given
     text = json.dumps({**config, "metadata": metadata}, separators=(",", ":"), sort_keys=True) + "\n"
-    annotations = {**_annotations(merged), LAST_APPLIED: text}
+    annotations = {**fields.annotations_of(merged), LAST_APPLIED: text}
     return {**merged, "metadata": {**merged["metadata"], "annotations": annotations}}
-
-
-def _annotations(obj: dict[str, Any]) -> dict[str, Any]:
-    found = (obj.get("metadata") or {}).get("annotations")
-    return found if isinstance(found, dict) else {}
 
 
 # --- apply ----------------------------------------------------------------------------------------
@@ -250,7 +246,7 @@ def _conflict(conflicts: dict[Manager, FieldSet]) -> StatusError:
 
 
 def _kept(obj: dict[str, Any], entries: object) -> dict[str, Any]:
-    metadata = {name: held for name, held in (obj.get("metadata") or {}).items() if name != "managedFields"}
+    metadata = fields.without(obj.get("metadata") or {}, "managedFields")
     if entries:
         metadata["managedFields"] = entries
     return {**obj, "metadata": metadata}

@@ -32,6 +32,7 @@ from berth.kube.validation.metadata import check_metadata
 from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
+from berth.server.credentials import TokenSigner
 from berth.server.fields import mapping
 from berth.server.patch import reset_fields
 from berth.server.patch.fieldset import Path
@@ -40,7 +41,6 @@ from berth.server.registry.users import User
 from berth.server.storage.bucket import Bucket, Fields, Record, decode, encode, no_fields
 from berth.server.storage.store import Store
 from berth.server.tables.cells import CREATED_AT, NAME, Column
-from berth.server.tokens import TokenSigner
 
 # What a client gets to read, and what to wait for before it does.
 Answer = tuple[RawObject, asyncio.Future[None] | None]

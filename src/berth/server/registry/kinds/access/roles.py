@@ -21,7 +21,7 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors
-from berth.server.fields import mapping, mappings
+from berth.server.fields import mapping, mappings, without
 from berth.server.registry.checks import Found, decode_as, has, invalid, one_of, path_segment_errors, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
@@ -77,8 +77,7 @@ class _GrantStrategy(Strategy):
 
 
 def _content(obj: RawObject) -> RawObject:
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in _KEPT_APART}
-    return {**obj, "metadata": metadata}
+    return {**obj, "metadata": without(obj["metadata"], *_KEPT_APART)}
 
 
 def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: str) -> str:
@@ -174,14 +173,11 @@ class RoleBindingStrategy(_GrantStrategy):
         yield from one_of("roleRef.kind", reference.get("kind"), kinds, needed=False)
         yield from has("roleRef", reference, "name")
         for index, subject in enumerate(mappings(obj, "subjects")):
-            yield from self._check_subject(f"subjects[{index}]", subject)
-
-    def _check_subject(self, path: str, subject: RawObject) -> Found:
-        kind = subject.get("kind")
-        yield from has(path, subject, "name")
-        if kind == _ACCOUNT and not self.resource.namespaced:
-            yield from has(path, subject, "namespace")
-        yield from one_of(f"{path}.kind", kind, (_ACCOUNT, "User", "Group"), needed=False)
+            path, kind = f"subjects[{index}]", subject.get("kind")
+            yield from has(path, subject, "name")
+            if kind == _ACCOUNT and not self.resource.namespaced:
+                yield from has(path, subject, "namespace")
+            yield from one_of(f"{path}.kind", kind, (_ACCOUNT, "User", "Group"), needed=False)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         reference = mapping(obj, "roleRef")

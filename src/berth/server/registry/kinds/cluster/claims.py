@@ -15,7 +15,7 @@ from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
-from berth.server.fields import annotations_of, at, mapping, mappings
+from berth.server.fields import annotations_of, at, mapping, mappings, without
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, choice, each, forbidden, has, invalid, one_of, required
 from berth.server.registry.kinds.cluster.limits import check_claim
@@ -298,10 +298,10 @@ def _check_access_modes(spec: RawObject, missing: str) -> Found:
 
 def _source(spec: RawObject, old: RawObject) -> RawObject:
     """Where a volume's data is; one secret of a CSI driver may be named later."""
-    source = {name: value for name, value in spec.items() if name not in _NOT_A_SOURCE}
+    source = without(spec, *_NOT_A_SOURCE)
     late = "controllerExpandSecretRef"
     if isinstance(source.get("csi"), dict) and late not in (old.get("csi") or {}):
-        source["csi"] = {name: value for name, value in source["csi"].items() if name != late}
+        source["csi"] = without(source["csi"], late)
     return source
 
 

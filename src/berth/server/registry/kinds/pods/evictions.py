@@ -12,7 +12,7 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
-from berth.server.fields import at, condition, is_true, mapping
+from berth.server.fields import at, condition, is_true, mapping, without
 from berth.server.registry import deletion, writes
 from berth.server.registry.checks import Found, choice, decode_as, invalid
 from berth.server.registry.kinds.pods.pods import upsert_condition
@@ -180,5 +180,4 @@ def _delete(
     if not _says_why(pod):
         upsert_condition(pod, dict(_CONDITION), registry.timestamp())
     marked = writes.put_as_is(registry, endpoint, record.key, pod).record
-    unconditional = {name: value for name, value in options.items() if name != "preconditions"}
-    return deletion.delete(registry, endpoint, marked, unconditional)
+    return deletion.delete(registry, endpoint, marked, without(options, "preconditions"))

@@ -27,7 +27,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
-from berth.server.fields import annotations_of, mapping
+from berth.server.fields import annotations_of, mapping, without
 from berth.server.registry import writes
 from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.access import service_accounts
@@ -257,8 +257,7 @@ def _check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
         return []
     if len(new_spec.get("containers") or ()) != len(old_spec.get("containers") or ()):
         return [forbidden("spec.containers", "pod updates may not add or remove containers")]
-    checked = (_check_deadline, _check_tolerations, _check_gates)
-    found = [error for check in checked for error in check(new_spec, old_spec)]
+    found = list(_check_fields(new_spec, old_spec))
     gated_before = bool(old_spec.get("schedulingGates"))
     if _frozen(new_spec, gated_before) != _frozen(old_spec, gated_before):
         found.append(forbidden("spec", _IMMUTABLE))
@@ -267,46 +266,29 @@ def _check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
 
 def _frozen(spec: RawObject, gated_before: bool) -> RawObject:
     """The part of a spec that does not change in a pod's life."""
-    kept = {
-        name: value
-        for name, value in spec.items()
-        if name
-        not in ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
-        and not (gated_before and name in ("nodeSelector", "affinity"))
-    }
+    loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
+    kept = without(spec, *loose, *(("nodeSelector", "affinity") if gated_before else ()))
     for name in ("containers", "initContainers"):
-        kept[name] = [
-            {field: value for field, value in container.items() if field not in ("image", "imagePullPolicy")}
-            for container in spec.get(name) or ()
-        ]
+        kept[name] = [without(container, "image", "imagePullPolicy") for container in spec.get(name) or ()]
     if (kept.get("terminationGracePeriodSeconds") or 0) < 0:
         kept["terminationGracePeriodSeconds"] = 1
     return kept
 
 
-def _check_deadline(new: RawObject, old: RawObject) -> Found:
+def _check_fields(new: RawObject, old: RawObject) -> Found:
+    """The fields of a spec that may change in one direction only."""
     before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
     path = "spec.activeDeadlineSeconds"
     if before is not None and after is None:
         yield invalid(path, None, "must not update from a positive integer to nil value")
     elif before is not None and after > before:
         yield invalid(path, after, "must be less than or equal to previous value")
-
-
-def _check_tolerations(new: RawObject, old: RawObject) -> Found:
-    after = [_without_seconds(item) for item in new.get("tolerations") or ()]
-    if any(_without_seconds(item) not in after for item in old.get("tolerations") or ()):
+    kept = [without(item, "tolerationSeconds") for item in new.get("tolerations") or ()]
+    if any(without(item, "tolerationSeconds") not in kept for item in old.get("tolerations") or ()):
         detail = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden("spec.tolerations", detail)
-
-
-def _without_seconds(toleration: RawObject) -> RawObject:
-    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
-
-
-def _check_gates(new: RawObject, old: RawObject) -> Found:
-    before = [gate.get("name") for gate in old.get("schedulingGates") or ()]
-    added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in before]
+    gates = [gate.get("name") for gate in old.get("schedulingGates") or ()]
+    added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in gates]
     if added:
         detail = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
         yield forbidden("spec.schedulingGates", detail)

@@ -1,4 +1,4 @@
-"""The certificate authority, server certificate, token and kubeconfig of one data directory.
+"""The certificate authority, server certificate, token and kubeconfig of one data directory; signed tokens.
 
 Clients send a bearer token over TLS only, so there is no plain HTTP mode.  Everything here is
 made once and kept; the server certificate is renewed when it is about to end or lacks a name.
@@ -7,16 +7,22 @@ made once and kept; the server certificate is renewed when it is about to end or
 from __future__ import annotations
 
 import base64
+import binascii
 import datetime as dt
+import hashlib
+import json
 import re
 import secrets
 import time
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from berth import certificates
 from berth.certificates import LOOPBACK, WILDCARDS, Authority
@@ -28,6 +34,12 @@ CLUSTER = "berth"
 _TOKEN = re.compile(r"[!-~]{8,4096}").fullmatch  # what is longer is no header's
 _LARGEST = 64 * 1024  # bytes that a key, certificate or token may have
 _CA_DAYS, _SERVER_DAYS, _RENEW_DAYS = 3650, 730, 30
+Claims = dict[str, Any]
+
+ALGORITHM = "ES256"
+_HALF = 32  # bytes of each of the two numbers that are a signature
+_SIGNATURE = ec.ECDSA(hashes.SHA256())
+_MOST_CHARACTERS = 16_384  # characters; ours have about a thousand
 
 
 def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepared:
@@ -187,3 +199,59 @@ def _names_of(certificate: x509.Certificate) -> set[x509.GeneralName]:
     except x509.ExtensionNotFound:
         return set()
     return set(extension.value)
+
+
+# --- tokens of ServiceAccounts: signed JSON, ES256 (RFC 7519, RFC 7515)
+
+
+class TokenSigner:
+    """Signs claims, and knows its own signature again."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
+        self._key = key
+        public = key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        self._id = _encode(hashlib.sha256(public).digest())
+        self._head = _encode(json.dumps({"alg": ALGORITHM, "kid": self._id}).encode())
+        self._known = lru_cache(maxsize=1024)(self._verified)
+
+    def sign(self, claims: Claims) -> str:
+        content = f"{self._head}.{_encode(json.dumps(claims, separators=(',', ':')).encode())}"
+        r, s = utils.decode_dss_signature(self._key.sign(content.encode(), _SIGNATURE))
+        return f"{content}.{_encode(r.to_bytes(_HALF, 'big') + s.to_bytes(_HALF, 'big'))}"
+
+    def read(self, token: str) -> Claims | None:
+        """What a token claims, None if it is not one of ours; whether it is still good is not looked at."""
+        if len(token) > _MOST_CHARACTERS or not token.startswith(f"{self._head}."):
+            return None
+        return self._known(token)
+
+    def _verified(self, token: str) -> Claims | None:
+        content, _, signature = token.rpartition(".")
+        try:
+            raw = _decode(signature)
+            if len(raw) != 2 * _HALF:
+                return None
+            halves = (int.from_bytes(raw[:_HALF], "big"), int.from_bytes(raw[_HALF:], "big"))
+            encoded = utils.encode_dss_signature(*halves)
+            self._key.public_key().verify(encoded, content.encode(), _SIGNATURE)
+            claims = json.loads(_decode(content.rpartition(".")[2]))
+        except (InvalidSignature, ValueError, binascii.Error):
+            return None
+        return claims if isinstance(claims, dict) else None
+
+    def key_set(self) -> Claims:
+        """The public key, as others verify tokens by it (RFC 7517)."""
+        numbers = self._key.public_key().public_numbers()
+        x, y = (_encode(number.to_bytes(_HALF, "big")) for number in (numbers.x, numbers.y))
+        key = {"use": "sig", "kty": "EC", "kid": self._id, "crv": "P-256", "alg": ALGORITHM, "x": x, "y": y}
+        return {"keys": [key]}
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
