@@ -83,7 +83,9 @@ class Evictor:
         self._recheck_conditions(now)
         self._gates.new_round()
         begun: list[tuple[PodRecord, EvictionAttempt]] = []
-        for record, attempt in self._going(order):
+        for record in [self._state.records[planned.pod] for planned in order]:
+            if (attempt := record.attempt) is None:
+                continue
             if record.phase is EvictionPhase.ASKED:
                 self._look_after(record, attempt, now)
             elif record.phase in ANSWERED:
@@ -99,7 +101,10 @@ class Evictor:
             self._lifecycle.begin(record, replacements.get(record.name), now)
             if record.phase is EvictionPhase.MARKED:
                 self._advance(record, attempt, now)
-        return [*self.take(), *self._withdraw(now)]
+        # Requests for pods that need not go any more, or are gone, are taken back.
+        deletions, when = self.requests.withdraw(self._has_to_go, now)
+        self._wake_at(when)
+        return [*self.take(), *deletions]
 
     def _look_after(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> None:
         """What became of a request for an eviction."""
@@ -114,22 +119,12 @@ class Evictor:
             silence = f"nobody evicted the pod within {self._timeout:.0f} s of the EvictionRequest"
             self._lifecycle.in_vain(record, why or silence, now)
 
-    def _withdraw(self, now: float) -> list[Action]:
-        """Take back the requests for pods that need not go any more, or are gone."""
-        deletions, when = self.requests.withdraw(self._has_to_go, now)
-        self._wake_at(when)
-        return deletions
-
     def _has_to_go(self, pod: str, uid: str) -> bool:
         """Whether a pod is there and breaks a rule, or is on its way for one of another."""
         record = self._state.records.get(pod)
         if record is None or record.uid != uid or record.phase is EvictionPhase.EVICTED:
             return False
         return record.attempt is not None or bool(record.violations)
-
-    def _going(self, order: Sequence[PlannedEviction]) -> list[tuple[PodRecord, EvictionAttempt]]:
-        records = (self._state.records[planned.pod] for planned in order)
-        return [(record, record.attempt) for record in records if record.attempt is not None]
 
     def _follow_plan(self, order: Sequence[PlannedEviction], now: float) -> None:
         """Have an attempt for everyone who has to go, and for nobody else."""
@@ -138,7 +133,8 @@ class Evictor:
             record for name, record in self._state.active.items() if record.attempt and name not in wanted
         ]
         for record in (*left, *self._state.ended.values()):
-            if record.phase is EvictionPhase.ASKED and self._is_gone(record):
+            is_gone = not self._state.is_current(record) or self._state.pod(record.name) is None
+            if record.phase is EvictionPhase.ASKED and is_gone:
                 self._lifecycle.evicted(record, now)
             if record.phase not in REQUESTED:
                 self._lifecycle.cancel(record, now)
@@ -146,9 +142,6 @@ class Evictor:
             pod = self._state.pod(planned.pod)
             if pod is not None:
                 self._follow(self._state.records[planned.pod], planned, pod, now)
-
-    def _is_gone(self, record: PodRecord) -> bool:
-        return not self._state.is_current(record) or self._state.pod(record.name) is None
 
     def _follow(self, record: PodRecord, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         attempt = record.attempt

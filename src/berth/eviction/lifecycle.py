@@ -371,7 +371,14 @@ class EvictionRequests:
                 continue
             if self._asked.get(uid, 0.0) <= now:
                 self._asked[uid] = now + _AGAIN
-                deletions.append(_deletion(request))
+                deletion = Delete(
+                    resource=EVICTION_REQUESTS,
+                    key=key_of(request.metadata),
+                    uid=request.metadata.uid,
+                    purpose=EvictionPurpose.WITHDRAW,
+                    why="the pod is gone, or need not go",
+                )
+                deletions.append(deletion)
         return deletions, min((when for when in self._asked.values() if when > now), default=None)
 
     def _is_settled(self, uid: str) -> bool:
@@ -391,13 +398,3 @@ def request_of(pod: Pod) -> RawObject:
             "intent": "Eviction",
         },
     }
-
-
-def _deletion(request: EvictionRequest) -> Delete:
-    return Delete(
-        resource=EVICTION_REQUESTS,
-        key=key_of(request.metadata),
-        uid=request.metadata.uid,
-        purpose=EvictionPurpose.WITHDRAW,
-        why="the pod is gone, or need not go",
-    )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, released_domains
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
 from berth.eviction.planning import DomainCounts, EvictionPlan
@@ -152,14 +152,12 @@ class AffinityEviction(Collector):
         home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
             share, kind = self._settings.max_share, self.plan.kind_in(halt.domain)
-            self._reports.halted(halt, home, self._nodes(halt), max_share=share, kind=kind, now=now)
+            found = (self._cache.get(NODES, ("", name), Node) for name in self.plan.nodes_in(halt.domain))
+            nodes = [node for node in found if node is not None]
+            self._reports.halted(halt, home, nodes, max_share=share, kind=kind, now=now)
         for domain in resumed:
             self._reports.resumed(domain, home, now)
         self._look = True
-
-    def _nodes(self, halt: Halt) -> list[Node]:
-        found = (self._cache.get(NODES, ("", name), Node) for name in self.plan.nodes_in(halt.domain))
-        return [node for node in found if node is not None]
 
     def _report(self, now: float) -> None:
         """A dry run: say once of every pod that it would be evicted."""

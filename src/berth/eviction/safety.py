@@ -59,17 +59,15 @@ class EvictionHalts:
         self._evicted.append((now, domain))
 
     def update(self, going: Mapping[str, int], running: Mapping[str, int], now: float) -> None:
-        """Judge anew which domains are halted.
-
-        Args:
-            going: Pods that would go, by the domain they are in.
-            running: All pods that run there.
-            now: The time.
-        """
+        """Judge anew which domains are halted: by domain, how many pods would go, and how many run there."""
         while self._evicted and self._evicted[0][0] < now - WAVE:
             self._evicted.popleft()
         gone = Counter(domain for _, domain in self._evicted)
-        found = (self._as_when_halted(halt) for halt in measured(going, running, gone))
+        # Pods that come to a halted domain do not end the halt: that is for labels and people.
+        found = (
+            replace(halt, running=min(halt.running, self._running.get(halt.domain, halt.running)))
+            for halt in measured(going, running, gone)
+        )
         self.halts = self.ceiling.exceeded(found, self.released)
         self._running = {
             domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
@@ -78,11 +76,6 @@ class EvictionHalts:
     def count(self, moving: Mapping[str, int], staying: Mapping[str, int]) -> None:
         """How many may move from the domains, and how many may not."""
         self.halts = counted_halts(self.halts, moving, staying)
-
-    def _as_when_halted(self, halt: Halt) -> Halt:
-        """Pods that come to a halted domain do not end the halt: that is for labels and people."""
-        running = min(halt.running, self._running.get(halt.domain, halt.running))
-        return replace(halt, running=running)
 
     def of(self, domain: str) -> Halt | None:
         """The halt that the pods of a domain are under."""

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -191,8 +191,15 @@ class Informer(Generic[_V]):
         while True:
             started = asyncio.get_running_loop().time()
             delivered = False
+            connection = self._client.watch(
+                self.resource,
+                self._selection,
+                resource_version=self._version,
+                seconds=self._timeout * (1 + self._rng.random()),
+                silence=self._silence,
+            )
             try:
-                async with contextlib.aclosing(self._connection()) as connection:
+                async with contextlib.aclosing(connection):
                     async for frames in connection:
                         if not frames:
                             self._tell(None)
@@ -216,15 +223,6 @@ class Informer(Generic[_V]):
                 errors = 0
                 if not delivered and asyncio.get_running_loop().time() - started < _SHORT:
                     await self._pause(Unreachable("the watch ended as soon as it had begun"))
-
-    def _connection(self) -> AsyncGenerator[list[Frame], None]:
-        return self._client.watch(
-            self.resource,
-            self._selection,
-            resource_version=self._version,
-            seconds=self._timeout * (1 + self._rng.random()),
-            silence=self._silence,
-        )
 
     def _take(self, frame: Frame) -> None:
         if frame.type == "BOOKMARK":

@@ -106,11 +106,6 @@ _TRICKLE, MANY_EVENTS = 0.05, 5_000
 _YIELD = 0.02
 
 
-def _in_order(action: Action) -> int:
-    del action
-    return 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSettings:
     """How a machine is run.
@@ -129,7 +124,7 @@ class MachineSettings:
 
     concurrency: int = 16
     writers: int = 4
-    rank: Callable[[Action], int] = _in_order
+    rank: Callable[[Action], int] = field(default=lambda _: 0)
     apart: bool = False
     gather: float = 0.002
     drain: float = 6.0

@@ -170,7 +170,8 @@ class GroupConditions(Statements[GroupKey]):
         group = self._groups.object_of(key)
         if group is None:
             return None
-        kind = self._type_of(group)
+        # An upgraded server may have the groups in its own version before it is followed as that.
+        kind = _TYPES.get((group.api_version or "").rpartition("/")[2], self._type)
         stated = condition(group.status.conditions if group.status else None, kind)
         if stated is not None and (stated.status == "True" or _says(stated, statement)):
             return None
@@ -193,10 +194,6 @@ class GroupConditions(Statements[GroupKey]):
             purpose=SchedulerPurpose.GROUP,
             attempt=statement.number,
         )
-
-    def _type_of(self, group: PodGroup) -> str:
-        """An upgraded server may have the groups in its own version before it is followed as that."""
-        return _TYPES.get((group.api_version or "").rpartition("/")[2], self._type)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         # Settled: it is there, or the group is another one, or we may not.
@@ -293,7 +290,10 @@ class Founding:
         """Whether a pod may be bound; if not it is gated, and perhaps announced, and tried again in time."""
         if not self._enabled or not pod_class.required_affinity:
             return True
-        if not self._founds(pod_class):
+        with self._nominations.without_any():
+            rules = plan_for(self._mirror.cluster, pod_class).topology_rules
+            founds = any(rule.founds for rule in rules)
+        if not founds:
             self._asked.pop(record.key, None)
             return True
         key, asked, seen = record.key, self._asked.get(record.key), self._seen.get(record.key)
@@ -309,10 +309,6 @@ class Founding:
         if asked is None and free and now >= self._again:
             ready.append(self._announce(record, pod_class, now))
         return False
-
-    def _founds(self, pod_class: PodClass) -> bool:
-        with self._nominations.without_any():
-            return any(rule.founds for rule in plan_for(self._mirror.cluster, pod_class).topology_rules)
 
     def _is_awaited(self, key: Key, pod_class: PodClass, now: float, order: float) -> bool:
         """Whether a pod that this one wants was announced before, here or elsewhere."""

@@ -121,7 +121,16 @@ class Preemptor:
             return  # nobody needs the room any more
         if isinstance(action, Patch):
             if not outcome.missing:
-                state.ready.append(_removal(action, preemptor))
+                told = action.body["metadata"] if isinstance(action.body, dict) else {}
+                removal = Delete(
+                    resource=PODS,
+                    key=preemptor.key,
+                    at=(action.namespace, action.name),
+                    uid=told.get("uid"),
+                    purpose=SchedulerPurpose.PREEMPTION,
+                    attempt=preemptor.number,
+                )
+                state.ready.append(removal)
         elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
             state.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
             state.retries.append((outcome.again(1.0), action))
@@ -171,16 +180,3 @@ def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     change = {"conditions": [timed_condition("DisruptionTarget", "True", REASON, message, now)]}
     return pod_status_patch(victim, change, preemptor.key, SchedulerPurpose.PREEMPTION, preemptor.number)
-
-
-def _removal(announced: Patch, preemptor: QueuedPod) -> Delete:
-    """Delete the victim that was told."""
-    told = announced.body["metadata"] if isinstance(announced.body, dict) else {}
-    return Delete(
-        resource=PODS,
-        key=preemptor.key,
-        at=(announced.namespace, announced.name),
-        uid=told.get("uid"),
-        purpose=SchedulerPurpose.PREEMPTION,
-        attempt=preemptor.number,
-    )

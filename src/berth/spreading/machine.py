@@ -126,7 +126,8 @@ class KeepSpread(Collector):
                 self._changed.update(dict.fromkeys(self.groups.by_key))
                 self._changed_nodes[event.key[1]] = None
         elif event.resource == BUDGETS:
-            self._look_at_refused(BUDGET)
+            standings = self.rebalancer.standings.items()
+            self._changed.update((key, None) for key, each in standings if each.refusal == BUDGET)
         elif event.resource == REPLICA_SETS:
             self._look_at(event.key)
         elif event.resource == DEPLOYMENTS:
@@ -155,10 +156,6 @@ class KeepSpread(Collector):
             self._concern(pod)
         elif is_ready(known) != is_ready(pod) and (group := self.groups.of(key)) is not None:
             self._changed[group.key] = None
-
-    def _look_at_refused(self, reason: str) -> None:
-        refused = [key for key, each in self.rebalancer.standings.items() if each.refusal == reason]
-        self._changed.update(dict.fromkeys(refused))
 
     def _concern(self, pod: LivePod) -> None:
         found = self.groups.concerned(pod.metadata.namespace or "", pod.metadata.labels or {})

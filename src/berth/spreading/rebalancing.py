@@ -135,8 +135,7 @@ class Rebalancer(MoveSource):
 
     def confirms(self, pod: str) -> bool:
         move = self._judged(pod)
-        group = self._group_of(pod)
-        bound = self._mirror.pod(pod)
+        group, bound = self._groups.of(pod_key(pod)), self._mirror.pod(pod)
         if move is None or group is None or bound is None:
             return False
         known = frozenset(each.metadata.uid or "" for each in self._pods(group))
@@ -146,8 +145,10 @@ class Rebalancer(MoveSource):
 
     def _judged(self, pod: str) -> Move | None:
         """The move of a pod as everything is now; None if it should stay."""
-        group = self._group_of(pod)
-        if group is None or self._is_sent(group.key, pod):
+        group = self._groups.of(pod_key(pod))
+        sent = None if group is None else self._under_way.get(group.key)
+        # One whose request was not taken is asked again.
+        if group is None or (sent is not None and sent.move.pod != pod):
             return None
         wanted = self.standings[group.key].move if group.key in self.turns.given else None
         if wanted is None or wanted.pod != pod:
@@ -164,14 +165,6 @@ class Rebalancer(MoveSource):
         """The best move of a group, with those of others made that are under way."""
         with supposed(self._mirror.cluster, list(self._others(group.key))):
             return next_move(self._mirror.cluster, self._movable(group, how, only))
-
-    def _is_sent(self, key: Key, pod: str) -> bool:
-        """Whether another pod of the group is on its way; one whose request was not taken is asked again."""
-        sent = self._under_way.get(key)
-        return sent is not None and sent.move.pod != pod
-
-    def _group_of(self, pod: str) -> SpreadReplicaSet | None:
-        return self._groups.of(pod_key(pod))
 
     # --- looking at a group -------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ class Webhook:
             why = await self._charger.charge(question) if allowed and self._charger is not None else ""
         except admission.MalformedReviewError as error:
             raise _RequestError(400, str(error)) from None
-        self._count(question, allowed=allowed and not why)
+        self._metrics.requests.labels(str(allowed and not why).lower(), _kind(question)).inc()
         return admission.refusal(question, why) if why else answer
 
     def _admitted(self, body: bytes) -> tuple[AdmissionRequest, bytes, bool]:
@@ -149,9 +149,6 @@ class Webhook:
             errors=[error.field for error in verdict.errors],
         )
         return request, admission.answer(request, verdict.errors, verdict.warnings), allowed
-
-    def _count(self, request: AdmissionRequest, *, allowed: bool) -> None:
-        self._metrics.requests.labels(str(allowed).lower(), _kind(request)).inc()
 
 
 def _kind(request: AdmissionRequest) -> str:
