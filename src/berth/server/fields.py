@@ -17,18 +17,19 @@ def at(obj: object, *names: str) -> Any:  # noqa: ANN401 -- any JSON value
 
 
 def items(obj: object, *names: str) -> list[Any]:
-    found = at(obj, *names)
+    found = at(obj, *names) if names else obj
     return found if isinstance(found, list) else []
 
 
 def mapping(obj: object, *names: str) -> RawObject:
-    found = at(obj, *names)
+    found = at(obj, *names) if names else obj  # most are asked of a value: one call less
     return found if isinstance(found, dict) else {}
 
 
 def mappings(obj: object, *names: str) -> list[RawObject]:
     """The mappings in a list; anything else in it counts as an empty one."""
-    return [item if isinstance(item, dict) else {} for item in items(obj, *names)]
+    found = at(obj, *names) if names else obj
+    return [item if isinstance(item, dict) else {} for item in found] if isinstance(found, list) else []
 
 
 def number(obj: object, *names: str) -> int:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from berth.server.errors import StatusError
 from berth.server.patch import json_patch
-from berth.server.patch.json_patch import MAX_OPERATIONS
+from berth.server.patch.patches import MAX_OPERATIONS
 from tests.server.objects import PROPERTY, json_objects
 
 

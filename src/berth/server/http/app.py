@@ -79,7 +79,10 @@ class Api:
             if request.streaming:
                 raise
         if reply is not None:
-            await self._reply(request, send, reply)
+            try:
+                await send_reply(request, send, reply)
+            except StatusError as error:
+                await send_reply(request, send, of_error(error))
         seconds = time.perf_counter() - request.started if reply is not None else None
         code = reply.status if reply is not None else 200
         self._state.metrics.observe(request.verb, request.resource, code, seconds)
@@ -102,12 +105,6 @@ class Api:
             raise errors.unknown_path()
         request.resource = endpoint.resource.plural
         return await handlers.handle(self._state, request, endpoint, send)
-
-    async def _reply(self, request: ApiRequest, send: Send, reply: Reply) -> None:
-        try:
-            await send_reply(request, send, reply)
-        except StatusError as error:
-            await send_reply(request, send, of_error(error))
 
 
 def _headers(given: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

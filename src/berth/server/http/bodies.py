@@ -155,8 +155,6 @@ def check(request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> RawObject:
     Raises:
         StatusError: a value has the wrong type, or a field is unknown and that is to be refused (400).
     """
-    if endpoint.schema is None:
-        return obj
     return _checked(request, endpoint.schema, endpoint.resource.gvk, obj)
 
 
@@ -175,12 +173,16 @@ def check_as(request: ApiRequest, schemas: SchemaRegistry, gvk: Gvk, obj: RawObj
             f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
             f"({api_version})"
         )
-    schema = schemas.for_kind(*gvk)
-    return obj if schema is None else _checked(request, schema, gvk, obj)
+    return _checked(request, schemas.for_kind(*gvk), gvk, obj)
 
 
-def _checked(request: ApiRequest, schema: Schema, gvk: Gvk, obj: RawObject) -> RawObject:
-    mode = validation_mode(request)
+def _checked(request: ApiRequest, schema: Schema | None, gvk: Gvk, obj: RawObject) -> RawObject:
+    if schema is None:
+        return obj
+    mode = request.query.get("fieldValidation") or "Warn"
+    if mode not in _MODES:
+        listed = ", ".join(f'"{name}"' for name in _MODES)
+        raise errors.bad_request(f'fieldValidation: Unsupported value: "{mode}": supported values: {listed}')
     conforms = schema.conforms(obj)
     if conforms and not request.repeated:
         return obj
@@ -197,14 +199,6 @@ def _checked(request: ApiRequest, schema: Schema, gvk: Gvk, obj: RawObject) -> R
     if mode == "Warn":
         request.warnings = list(_within(objections))
     return schema.prune(obj) if unknown else obj
-
-
-def validation_mode(request: ApiRequest) -> str:
-    mode = request.query.get("fieldValidation") or "Warn"
-    if mode not in _MODES:
-        listed = ", ".join(f'"{name}"' for name in _MODES)
-        raise errors.bad_request(f'fieldValidation: Unsupported value: "{mode}": supported values: {listed}')
-    return mode
 
 
 def _within(warnings: list[str]) -> Iterator[str]:

@@ -30,6 +30,16 @@ from berth.server.storage.bucket import encode
 _JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CHECKS = ("ping", "log", "store")
+_PATHS = (
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+)
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 
@@ -66,7 +76,8 @@ class Documents:
     def _about(self, path: str) -> RawObject:
         """What is served, or by what others verify the tokens of service accounts (OpenID Discovery)."""
         if path == "/":
-            return {"paths": self._paths()}
+            versions = sorted({resource.root for resource in self._state.registry.resources()})
+            return {"paths": ["/api", *versions, *_PATHS]}
         if path == _KEYS:
             return self._state.registry.signer.key_set()
         return {
@@ -76,21 +87,6 @@ class Documents:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": [ALGORITHM],
         }
-
-    def _paths(self) -> list[str]:
-        versions = sorted({resource.root for resource in self._state.registry.resources()})
-        return [
-            "/api",
-            *versions,
-            "/apis",
-            "/healthz",
-            "/livez",
-            "/metrics",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/readyz",
-            "/version",
-        ]
 
     # --- health
 

@@ -387,10 +387,6 @@ def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
     return check_as(request, state.registry.schemas, gvk, obj)
 
 
-async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return await _act(partial(bind, user=request.user), state, request, endpoint)
-
-
 async def _act(
     act: Callable[..., Write | None], state: ServerState, request: ApiRequest, endpoint: Endpoint
 ) -> Reply:
@@ -404,7 +400,8 @@ async def _act(
         return _part(state, request, obj)
 
     obj = await state.workers.run(len(body), part)
-    await _committed(act(state.registry, *request.key, obj, dry_run=request.dry_run))
+    sender = {"user": request.user} if act is bind else {}
+    await _committed(act(state.registry, *request.key, obj, dry_run=request.dry_run, **sender))
     return of_object(errors.success(), 201)
 
 
@@ -447,7 +444,7 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("scale", "get"): _get_scale,
     ("scale", "update"): _put_scale,
     ("scale", "patch"): _patch_scale,
-    ("binding", "create"): _bind,
+    ("binding", "create"): partial(_act, bind),
     ("eviction", "create"): partial(_act, evict),
     **{(name, verb): _enter for name in _ASKED for verb in SUBRESOURCES[name].verbs},
     ("token", "create"): _token,

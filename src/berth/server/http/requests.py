@@ -203,7 +203,9 @@ def parse_path(raw: str) -> Address | None:
         return None
     watch = rest[0] == "watch" and len(rest) > 1
     rest = rest[1:] if watch else rest
-    if rest[0] == "namespaces" and len(rest) >= 3 and not _of_namespace(rest):
+    # A subresource of a namespace is not a resource in it.
+    own = len(rest) == 3 and rest[2] in ("status", "finalize")
+    if rest[0] == "namespaces" and len(rest) >= 3 and not own:
         namespace, rest = rest[1], rest[2:]
     else:
         namespace = ""
@@ -211,11 +213,6 @@ def parse_path(raw: str) -> Address | None:
         return None
     rest += [""] * (3 - len(rest))
     return Address(group, version, rest[0], namespace, rest[1], rest[2], watch)
-
-
-def _of_namespace(rest: list[str]) -> bool:
-    """Whether this is a subresource of a namespace rather than a resource in it."""
-    return len(rest) == 3 and rest[2] in ("status", "finalize")
 
 
 @lru_cache(maxsize=512)

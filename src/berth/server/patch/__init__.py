@@ -1,9 +1,8 @@
 """The four kinds of patches, as functions from one object to the next, and who manages which field."""
 
 from berth.server.patch.apply import apply, reset_fields, track_update
-from berth.server.patch.json_patch import json_patch, merge_patch
 from berth.server.patch.managers import creator_entry
-from berth.server.patch.strategic import strategic_merge_patch
+from berth.server.patch.patches import json_patch, merge_patch, strategic_merge_patch
 
 __all__ = [
     "apply",

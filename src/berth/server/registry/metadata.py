@@ -85,9 +85,8 @@ def settle_key(endpoint: Endpoint, metadata: RawObject, key: Key) -> None:
 
 def settle_namespace(endpoint: Endpoint, metadata: RawObject, namespace: str) -> None:
     if not endpoint.resource.namespaced:
-        if metadata.get("namespace"):
-            return  # validation says that it is not allowed
-        metadata.pop("namespace", None)
+        if not metadata.get("namespace"):  # or else validation says that it is not allowed
+            metadata.pop("namespace", None)
         return
     given = metadata.get("namespace")
     if given and given != namespace:

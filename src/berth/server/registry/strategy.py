@@ -258,9 +258,9 @@ class Strategy:
         """What an update may not change beside metadata."""
         return [found for path in self.frozen for found in unchanged(obj, old, *path.split("."))]
 
-    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> Iterable[FieldError]:
         """Bring what was written to a subresource into shape; what is wrong with it."""
-        return []
+        return ()
 
     def reset_fields(self, subresource: str) -> tuple[Path, ...]:
         """What a write to this endpoint cannot set, so that nobody gets to own it there."""

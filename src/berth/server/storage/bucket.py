@@ -176,13 +176,10 @@ class Bucket:
 
     def in_namespace(self, namespace: str) -> list[Record]:
         """Committed objects in key order; in another thread than the loop's some may be missing."""
-        keys = self.keys_in(namespace)
+        keys = self.keys[slice(*self._range(namespace))]
         with contextlib.suppress(KeyError):
             return list(map(self.records.__getitem__, keys))
         return [record for record in map(self.records.get, keys) if record is not None]
-
-    def keys_in(self, namespace: str) -> list[Key]:
-        return self.keys[slice(*self._range(namespace))]
 
     def _range(self, namespace: str) -> tuple[int, int]:
         """Where the keys of a namespace stand."""

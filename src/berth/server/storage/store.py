@@ -101,7 +101,8 @@ class Store:
         useless: list[int] = []
         for row in self._journal.rows():
             try:
-                read = self._read(row)
+                convert = self._converted.get(row.bucket)
+                read = row._replace(data=encode(convert(decode(row.data)))) if convert is not None else row
                 bucket = self.bucket(row.bucket)
                 self._newest = self.rv = row.rv
                 old = row.rv <= bucket.history.trimmed
@@ -132,10 +133,6 @@ class Store:
             self._behind.update(self.buckets)
             marks.settle(newest)
         self._newest = max(newest, marks.reserved, self.rv)
-
-    def _read(self, row: Row) -> Row:
-        convert = self._converted.get(row.bucket)
-        return row if convert is None else row._replace(data=encode(convert(decode(row.data))))
 
     # --- life
 

@@ -99,8 +99,14 @@ def container_errors(path: str, container: RawObject, pod: PodContext, *, init: 
         for name in ("lifecycle", *_PROBES):
             if container.get(name) is not None:
                 yield forbidden(f"{path}.{name}", _SIDECAR)
-    else:
-        yield from _hooks_and_probes(path, container, pod)
+        return
+    for name in ("postStart", "preStop"):
+        hook = mapping(container.get("lifecycle")).get(name)
+        if hook is not None:
+            yield from _handler(f"{path}.lifecycle.{name}", mapping(hook), pod)
+    for name in _PROBES:
+        if container.get(name) is not None:
+            yield from _probe(f"{path}.{name}", name, mapping(container[name]), pod)
 
 
 # --- variables ------------------------------------------------------------------------------------
@@ -239,16 +245,6 @@ def _values(items: list[RawObject], field: str) -> Collection[str]:
 
 
 # --- probes and hooks -----------------------------------------------------------------------------
-
-
-def _hooks_and_probes(path: str, container: RawObject, pod: PodContext) -> Found:
-    lifecycle = mapping(container.get("lifecycle"))
-    for name in ("postStart", "preStop"):
-        if lifecycle.get(name) is not None:
-            yield from _handler(f"{path}.lifecycle.{name}", mapping(lifecycle[name]), pod)
-    for name in _PROBES:
-        if container.get(name) is not None:
-            yield from _probe(f"{path}.{name}", name, mapping(container[name]), pod)
 
 
 def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:

@@ -289,7 +289,7 @@ def _bucket(registry: Registry, plural: str) -> Bucket:
 
 
 class ReviewStrategy(Strategy):
-    """A review is answered with itself and a status."""
+    """A review is answered with itself and a status; one that asks nothing else, with who sends it."""
 
     def answer(
         self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
@@ -308,13 +308,6 @@ class ReviewStrategy(Strategy):
         Raises:
             StatusError: the review does not say what it asks (400, 422).
         """
-        raise NotImplementedError
-
-
-class SelfSubjectReviewStrategy(ReviewStrategy):
-    """Who am I?"""
-
-    def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
         return {"userInfo": user.info()}
 
 
@@ -402,7 +395,7 @@ STRATEGIES = (
         generation=False,
         returns_deleted=True,
     ),
-    SelfSubjectReviewStrategy(_review(AUTHENTICATION_GROUP, "SelfSubjectReview")),
+    ReviewStrategy(_review(AUTHENTICATION_GROUP, "SelfSubjectReview")),
     TokenReviewStrategy(_review(AUTHENTICATION_GROUP, "TokenReview")),
     AccessReviewStrategy(_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
     AccessReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectAccessReview"), own=True),

@@ -180,17 +180,21 @@ class ResourceClaimStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         _default_requests(mapping(obj, "spec"))
 
-    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> Found:
         status, before = mapping(obj, "status"), mapping(old, "status")
         consumers, known = mappings(status, "reservedFor"), mappings(before, "reservedFor")
-        found = list(_check_consumers(consumers))
+        if len(consumers) > _MOST_CONSUMERS:
+            yield checks.too_many(_RESERVED, consumers, _MOST_CONSUMERS)
+        seen: set[str] = set()
+        for i, consumer in enumerate(consumers):
+            yield from has(f"{_RESERVED}[{i}]", consumer, "resource", "name", "uid")
+            yield from checks.once(seen, f"{_RESERVED}[{i}]", str(consumer.get("uid")))
         if consumers and status.get("allocation") is None:
-            found.append(forbidden(_RESERVED, "may not be specified when `allocated` is not set"))
+            yield forbidden(_RESERVED, "may not be specified when `allocated` is not set")
         elif obj["metadata"].get("deletionTimestamp") and any(one not in known for one in consumers):
-            found.append(forbidden(_RESERVED, f"new entries may not be added while {_GOING} are set"))
+            yield forbidden(_RESERVED, f"new entries may not be added while {_GOING} are set")
         if before.get("allocation") is not None and status.get("allocation") is not None:
-            return [*found, *checks.unchanged(obj, old, "status", "allocation")]
-        return found
+            yield from checks.unchanged(obj, old, "status", "allocation")
 
 
 class ResourceClaimTemplateStrategy(Strategy):
@@ -322,13 +326,3 @@ def _default_requests(spec: RawObject) -> None:
                 asked.setdefault("allocationMode", "ExactCount")
                 if asked["allocationMode"] == "ExactCount":
                     asked.setdefault("count", 1)
-
-
-def _check_consumers(consumers: list[RawObject]) -> Found:
-    if len(consumers) > _MOST_CONSUMERS:
-        yield checks.too_many(_RESERVED, consumers, _MOST_CONSUMERS)
-    seen: set[str] = set()
-    for i, consumer in enumerate(consumers):
-        at, uid = f"{_RESERVED}[{i}]", str(consumer.get("uid"))
-        yield from has(at, consumer, "resource", "name", "uid")
-        yield from checks.once(seen, at, uid)

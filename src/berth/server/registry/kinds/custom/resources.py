@@ -161,12 +161,9 @@ class CustomStrategy(Strategy):
 
 def _finish(registry: Registry, endpoint: Endpoint) -> None:
     """Once the last object of a definition that is being deleted has gone, so does the definition."""
-    if endpoint.bucket.newest_in(""):
-        return
-    bucket = registry.builtin(_GROUP, _PLURAL).bucket
-    key = ("", endpoint.resource.name)
+    bucket, key = registry.builtin(_GROUP, _PLURAL).bucket, ("", endpoint.resource.name)
     record = bucket.newest(key)
-    if record is None:
+    if record is None or endpoint.bucket.newest_in(""):
         return
     crd = decode(record.data)
     if not crd["metadata"].get("deletionTimestamp"):

@@ -158,7 +158,12 @@ def admit_runtime_class(registry: Registry, pod: RawObject) -> None:
         StatusError: there is no such class, or the pod contradicts it (403).
     """
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
-    chosen = _class_of(registry, pod, name) if name is not None else {}
+    chosen: RawObject = {}
+    if name is not None:
+        record = registry.builtin("node.k8s.io", "runtimeclasses").bucket.newest(("", name))
+        if record is None:
+            raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')
+        chosen = decode(record.data)
     overhead = mapping(chosen, "overhead", "podFixed")
     given = spec.get("overhead")
     if given and not overhead:
@@ -169,13 +174,6 @@ def admit_runtime_class(registry: Registry, pod: RawObject) -> None:
     if overhead:
         spec["overhead"] = dict(overhead)
     _place(pod, mapping(chosen, "scheduling"))
-
-
-def _class_of(registry: Registry, pod: RawObject, name: str) -> RawObject:
-    record = registry.builtin("node.k8s.io", "runtimeclasses").bucket.newest(("", name))
-    if record is None:
-        raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')
-    return decode(record.data)
 
 
 def _place(pod: RawObject, scheduling: RawObject) -> None:

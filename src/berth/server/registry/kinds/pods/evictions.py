@@ -163,21 +163,15 @@ def _explained(name: str, status: RawObject) -> str:
     return f"{refused} ({allowed.get('reason')}): {said}" if said else refused
 
 
-def _says_why(pod: RawObject) -> bool:
-    """Whether it was said before why the pod goes: that is kept, unlike upstream, which writes over it.
-
-    A pod that stops at once would be gone before whoever evicts it could say it again.
-    """
-    target = condition(pod, _CONDITION["type"])
-    return target.get("status") == "True" and bool(target.get("reason"))
-
-
 def _delete(
     registry: Registry, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
 ) -> Write | None:
     if options.get("dryRun"):
         return None
-    if not _says_why(pod):
+    # What was said before of why the pod goes is kept, unlike upstream, which writes over it: a pod that
+    # stops at once would be gone before whoever evicts it could say it again.
+    target = condition(pod, _CONDITION["type"])
+    if target.get("status") != "True" or not target.get("reason"):
         upsert_condition(pod, dict(_CONDITION), registry.timestamp())
     marked = writes.put_as_is(registry, endpoint, record.key, pod).record
     return deletion.delete(registry, endpoint, marked, without(options, "preconditions"))

@@ -62,7 +62,7 @@ def _container(container: RawObject, *, host_network: bool, pod: bool) -> None:
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             _probe(container[name])
-    for hook in mapping(container, "lifecycle").values():
+    for hook in mapping(container.get("lifecycle")).values():
         _http_get(mapping(hook))
     for variable in container.get("env") or ():
         if variable.get("valueFrom"):
@@ -104,16 +104,16 @@ def _volume(volume: RawObject) -> None:
     for name, defaults in _VOLUMES.items():
         if volume.get(name) is not None:
             fill(volume[name], **defaults)
-    claim = mapping(volume, "ephemeral", "volumeClaimTemplate")
+    claim = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
     if claim:
         claim.setdefault("metadata", {})
         spec_of(claim).setdefault("volumeMode", "Filesystem")
-    projected = mappings(volume, "projected", "sources")
+    projected = mappings(mapping(volume.get("projected")).get("sources"))
     for source in projected:
         if source.get("serviceAccountToken") is not None:
             source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_SECONDS)
-    downward = (mapping(volume, "downwardAPI"), *(mapping(one, "downwardAPI") for one in projected))
-    for item in (item for held in downward for item in mappings(held, "items")):
+    downward = (mapping(volume.get("downwardAPI")), *(mapping(one.get("downwardAPI")) for one in projected))
+    for item in (item for held in downward for item in mappings(held.get("items"))):
         _reference(item)
     if volume.get("image") is not None:
         _fill_empty(volume["image"], pullPolicy=_pull_policy(volume["image"].get("reference") or ""))

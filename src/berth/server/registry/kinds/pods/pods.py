@@ -81,8 +81,13 @@ class PodStrategy(Strategy):
         resolve_priority(registry, obj)
         _tolerate(obj["spec"])
         admit_runtime_class(registry, obj)
-        _copy_topology(registry, obj)
-        pod = _with_label_keys(obj)
+        labels = topology_labels(registry, obj["spec"].get("nodeName") or "")
+        if labels:  # it is created on a node
+            obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), **labels}
+        view = decode_as(obj, Pod)
+        pod = created(view)  # matchLabelKeys are merged, and pod-level resources defaulted
+        if pod is not view:
+            write_back(obj, view, pod)
         _begin_status(obj)
         return in_order(validate_pod(pod, registry.gates), wrong, "spec")
 
@@ -178,23 +183,6 @@ def _affinities(pod: Pod) -> Iterator[tuple[str, Affinity | None]]:
         except AnnotationError:
             return  # validation names what cannot be read
         yield f"metadata.annotations[{AFFINITY_ANNOTATION}]", annotated
-
-
-def _copy_topology(registry: Registry, pod: RawObject) -> None:
-    """Tell a pod that is created on a node, in place."""
-    node = pod["spec"].get("nodeName")
-    labels = topology_labels(registry, node) if node else {}
-    if labels:
-        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
-
-
-def _with_label_keys(pod: RawObject) -> Pod:
-    """The pod's view after matchLabelKeys were merged and pod-level resources defaulted, in `pod` too."""
-    view = decode_as(pod, Pod)
-    merged = created(view)
-    if merged is not view:
-        write_back(pod, view, merged)
-    return merged
 
 
 def _begin_status(pod: RawObject) -> None:
