@@ -45,44 +45,6 @@ def owner_id(pod: LivePod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-class OwnedPods:
-    """Asks the cache about the pods of controllers."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-
-    def pods(self, owner: OwnerReference, but: str = "") -> Iterator[LivePod]:
-        """Its pods that stay, those that are finished included; `but` is the uid of one to leave out."""
-        for pod in self._cache.owned(PODS, owner.uid, LivePod):
-            if not is_terminating(pod) and pod.metadata.uid != but:
-                yield pod
-
-    def ready(self, owner: OwnerReference, but: str = "") -> int:
-        return sum(map(is_ready, self.pods(owner, but)))
-
-    def placed(self, owner: OwnerReference, but: str = "") -> int:
-        """How many have a node and are not finished."""
-        return sum(bool(pod.spec.node_name) and not is_finished(pod) for pod in self.pods(owner, but))
-
-    def is_coming(self, owner: OwnerReference, but: str = "") -> bool:
-        """Whether one has a node and is not Ready yet: that is worth any wait."""
-        return any(
-            bool(pod.spec.node_name) and not is_ready(pod) and not is_finished(pod)
-            for pod in self.pods(owner, but)
-        )
-
-    def replicas(self, namespace: str, owner: OwnerReference) -> int | None:
-        """How many pods the owner is to have; None if that is not known."""
-        resource = _COUNTED.get(owner.kind or "")
-        if resource is None:
-            return None
-        found: LiveWorkload | ReplicationController | None
-        found = self._cache.look(resource, (namespace, owner.name or ""))
-        if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
-            return 0
-        return 1 if found.spec.replicas is None else found.spec.replicas
-
-
 # --- who is waited for ----------------------------------------------------------------------------
 
 _MOST_DEPARTURES = 4096
@@ -118,8 +80,8 @@ class Departures:
     all, that is one pod and no more.
     """
 
-    def __init__(self, owners: OwnedPods, settings: EvictionSettings) -> None:
-        self._owners = owners
+    def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
+        self._cache = cache
         self._paces_owners = settings.pace_by_owner
         self._timeout = settings.pace_timeout or math.inf
         self._of_owner: dict[str, _Departure] = {}  # that the owner's others wait for
@@ -144,7 +106,7 @@ class Departures:
         if owner is None or not is_replaced(pod.metadata):
             return
         namespace, uid = pod.metadata.namespace or "", pod.metadata.uid or ""
-        ready, placed = self._owners.ready(owner), self._owners.placed(owner)
+        ready, placed = self._ready(owner), self._placed(owner)
         departure = _Departure(uid, domain, namespace, owner, ready, placed, self._known(owner))
         self._of_domains[uid] = departure
         if self._paces_owners:
@@ -169,8 +131,8 @@ class Departures:
         owner, namespace = controller_of(pod.metadata), pod.metadata.namespace or ""
         if owner is None or not is_replaced(pod.metadata):
             return
-        replicas = self._owners.replicas(namespace, owner)
-        if replicas is None or self._owners.ready(owner) >= replicas:
+        replicas = self._replicas(namespace, owner)
+        if replicas is None or self._ready(owner) >= replicas:
             return
         known, deadline = self._known(owner), now + self._timeout
         lost = _Departure("", CLUSTER, namespace, owner, replicas, replicas, known, deadline)
@@ -189,7 +151,7 @@ class Departures:
         return {departure.uid for departure in departures if departure.deadline is None}
 
     def _known(self, owner: OwnerReference) -> frozenset[str]:
-        return frozenset(pod.metadata.uid or "" for pod in self._owners.pods(owner))
+        return frozenset(pod.metadata.uid or "" for pod in self._pods(owner))
 
     def _paced(self, pod: LivePod) -> _Departure | None:
         """That of a pod, while the others of its owner wait for it."""
@@ -220,11 +182,11 @@ class Departures:
         if departure.deadline is None:
             return False
         owner, uid = departure.owner, departure.uid
-        if departure.deadline <= now and not self._owners.is_coming(owner, but=uid):
+        if departure.deadline <= now and not self._is_coming(owner, but=uid):
             return True
-        replicas = self._owners.replicas(departure.namespace, owner)
+        replicas = self._replicas(departure.namespace, owner)
         target = departure.ready if replicas is None else min(departure.ready, replicas)
-        return self._owners.ready(owner, but=uid) >= target
+        return self._ready(owner, but=uid) >= target
 
     # --- a halted domain ----------------------------------------------------------------------------
 
@@ -249,32 +211,57 @@ class Departures:
         if departure.deadline is None:
             return False
         owner, uid, is_late = departure.owner, departure.uid, departure.deadline <= now
-        replicas = self._owners.replicas(departure.namespace, owner)
+        replicas = self._replicas(departure.namespace, owner)
         ready, placed = departure.ready, departure.placed
         if replicas is not None:
             ready, placed = min(ready, replicas), min(placed, replicas)
-        are_placed = self._owners.placed(owner, but=uid) >= placed
-        if are_placed and self._owners.ready(owner, but=uid) >= ready:
+        are_placed = self._placed(owner, but=uid) >= placed
+        if are_placed and self._ready(owner, but=uid) >= ready:
             return True
         if is_late and not uid:
             return are_placed  # it may never have been whole
-        if is_late and any(pod.metadata.uid == uid for pod in self._owners.pods(owner)):
+        if is_late and any(pod.metadata.uid == uid for pod in self._pods(owner)):
             return True  # the server said that it goes, and it did not
         if replicas is not None:
             return False
-        return self._has_come(departure) or (is_late and not self._waits(departure))
+        # Of a kind that is not counted: it has made another pod that is Ready or done; or none of its pods is
+        # to become so, and perhaps it needs no more.
+        settled = {pod.metadata.uid: is_ready(pod) or is_finished(pod) for pod in self._pods(owner, but=uid)}
+        come = any(settled[each] for each in settled.keys() - departure.known)
+        return come or (is_late and all(settled.values()))
 
-    def _has_come(self, departure: _Departure) -> bool:
-        """Whether the owner, of a kind that is not counted, has made another pod that is Ready or done."""
+    # --- the pods of an owner -----------------------------------------------------------------------
+
+    def _pods(self, owner: OwnerReference, but: str = "") -> Iterator[LivePod]:
+        """Its pods that stay, those that are finished included; `but` is the uid of one to leave out."""
+        for pod in self._cache.owned(PODS, owner.uid, LivePod):
+            if not is_terminating(pod) and pod.metadata.uid != but:
+                yield pod
+
+    def _ready(self, owner: OwnerReference, but: str = "") -> int:
+        return sum(map(is_ready, self._pods(owner, but)))
+
+    def _placed(self, owner: OwnerReference, but: str = "") -> int:
+        """How many have a node and are not finished."""
+        return sum(bool(pod.spec.node_name) and not is_finished(pod) for pod in self._pods(owner, but))
+
+    def _is_coming(self, owner: OwnerReference, but: str = "") -> bool:
+        """Whether one has a node and is not Ready yet: that is worth any wait."""
         return any(
-            pod.metadata.uid not in departure.known and (is_ready(pod) or is_finished(pod))
-            for pod in self._owners.pods(departure.owner, but=departure.uid)
+            bool(pod.spec.node_name) and not is_ready(pod) and not is_finished(pod)
+            for pod in self._pods(owner, but)
         )
 
-    def _waits(self, departure: _Departure) -> bool:
-        """Whether the owner has a pod that is to become Ready: if not, perhaps it needs no more."""
-        pods = self._owners.pods(departure.owner, but=departure.uid)
-        return any(not is_ready(pod) and not is_finished(pod) for pod in pods)
+    def _replicas(self, namespace: str, owner: OwnerReference) -> int | None:
+        """How many pods the owner is to have; None if that is not known."""
+        resource = _COUNTED.get(owner.kind or "")
+        if resource is None:
+            return None
+        found: LiveWorkload | ReplicationController | None
+        found = self._cache.look(resource, (namespace, owner.name or ""))
+        if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
+            return 0
+        return 1 if found.spec.replicas is None else found.spec.replicas
 
 
 # --- who comes back -------------------------------------------------------------------------------

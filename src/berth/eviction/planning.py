@@ -20,7 +20,7 @@ from berth.eviction.state import NODE_KIND, POD_KIND, EvictionState, PlannedEvic
 from berth.kube.objects import Node
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED
-from berth.machines.contract import Event, WantedMove
+from berth.machines.contract import Event
 
 # More than these are not asked where their replacement would go before it is their turn.
 MOST_REPLACEMENTS = 500
@@ -89,6 +89,8 @@ class EvictionPlan:
         nodes = {target.pod: self._state.records[target.pod].node for target in targets}
         domains = {pod: self._domains.domain_of(node) for pod, node in nodes.items()}
         running = self._domains.running() if targets else {}
+        since = {target.pod: self._state.violations.since(target.violations, now) for target in targets}
+        since |= {move.pod: move.since for move in moves.values()}
         self._halts.update(Counter(domains.values()), running, now)
         halted = {target.pod for target in targets if self._halts.of(domains[target.pod]) is not None}
         free = [target for target in targets if target.pod not in halted]
@@ -101,7 +103,7 @@ class EvictionPlan:
                     node=nodes[target.pod],
                     domain=domains[target.pod],
                     unplaceable=replacements.get(target.pod, "") is None,
-                    since=self._since(target, moves.get(target.pod), now),
+                    since=since[target.pod],
                     movable=target.pod in halted and self._moves(target, replacements.get(target.pod)),
                     move=moves.get(target.pod),
                 )
@@ -110,9 +112,6 @@ class EvictionPlan:
             key=lambda planned: (planned.unplaceable, planned.since),
         )
         return self._count(before, halted, asked)
-
-    def _since(self, target: PodToEvict, move: WantedMove | None, now: float) -> float:
-        return self._state.violations.since(target.violations, now) if move is None else move.since
 
     def _asked(self, halted: list[PodToEvict]) -> list[PodToEvict]:
         """Those of halted domains of whom it matters where their replacements would go, or some of them."""

@@ -19,7 +19,7 @@ from berth.engine.execution.eviction_ceiling import (
     name_of,
     stopping,
 )
-from berth.eviction.pacing import Departures, OwnedPods, OwnerReturns, owner_id
+from berth.eviction.pacing import Departures, OwnerReturns, owner_id
 from berth.eviction.settings import EvictionRate, EvictionSettings
 from berth.eviction.state import EvictionAttempt, PlannedEviction
 from berth.kube.objects import LivePod
@@ -87,7 +87,7 @@ class EvictionGates:
 
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self.halts = EvictionHalts(settings)
-        self.departures = Departures(OwnedPods(cache), settings)
+        self.departures = Departures(cache, settings)
         self.returns = OwnerReturns()
         self._cluster_bucket = _bucket(settings.rate)
         self._domain_rate = settings.domain_rate

@@ -152,14 +152,9 @@ class ReferredKinds:
         self._watched.discard(kind)
         if kind not in self._missing:
             self._missing.add(kind)
-            say(
-                _log,
-                logging.WARNING,
-                "Workloads are not watched: rules about their labels see those of the bindings only",
-                apiVersion=kind[0],
-                kind=kind[1],
-                why=why or "the server has no such kind that can be watched",
-            )
+            what = "Workloads are not watched: rules about their labels see those of the bindings only"
+            told = why or "the server has no such kind that can be watched"
+            say(_log, logging.WARNING, what, apiVersion=kind[0], kind=kind[1], why=told)
         self._tell(kind, why)
         return True
 

@@ -87,8 +87,7 @@ class Mirror:
 
     def pod(self, name: str) -> Pod | None:
         """A pod that was seen on a node, by its name as the engine has it."""
-        namespace, _, own = name.partition("/")
-        return self.bound.get((namespace, own))
+        return self.bound.get(pod_key(name))
 
     def class_of(self, pod: Pod) -> PodClass | None:
         """The class of a pod; None while it has no readable rules."""

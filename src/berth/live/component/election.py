@@ -431,8 +431,7 @@ class _Candidate:
         return _decoded(answer)
 
     async def _get(self) -> RawObject:
-        settings = self._settings
-        return _decoded(await self._client.get(LEASES, settings.name, settings.namespace))
+        return _decoded(await self._client.get(LEASES, self._settings.name, self._settings.namespace))
 
     def _tell(self) -> None:
         leader = self._election.leader

@@ -234,13 +234,8 @@ async def _reach(client: Client) -> None:
         except ApiError as error:
             if error.code == 403:
                 return
-            say(
-                _log,
-                logging.WARNING,
-                "Cannot reach the API server, trying again",
-                server=client.url,
-                err=str(error),
-            )
+            what = "Cannot reach the API server, trying again"
+            say(_log, logging.WARNING, what, server=client.url, err=str(error))
             await asyncio.sleep(_RETRY)
         else:
             return

@@ -210,11 +210,8 @@ class _Server(uvicorn.Server):
 def _build(
     gate: Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
 ) -> Starlette:
-    health: dict[str, Checks] = {
-        "healthz": {"ping": _ping, **live},
-        "livez": {"ping": _ping, **live},
-        "readyz": {"ping": _ping, **live, **ready},
-    }
+    alive: Checks = {"ping": lambda: None, **live}
+    health = {"healthz": alive, "livez": alive, "readyz": {**alive, **ready}}
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -241,10 +238,6 @@ class _Collected(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._families
-
-
-def _ping() -> None:
-    return None
 
 
 def _why(check: Check) -> str | None:
