@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from berth.controllers.hollow.leases import Leases
-from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
-from berth.controllers.hollow.registration import Registration
+from berth.controllers.hollow.registration import Registration, Shape, make_nodes
 from berth.engine.state.options import Options
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.gates import FeatureGates

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.controllers.node_lifecycle import NodeLifecycle
-from berth.controllers.taint_eviction import TaintEviction
+from berth.controllers.node_lifecycle import NodeLifecycle, TaintEviction
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.times import micro_stamp
 from tests.support.scripts.script import Script

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.controllers.root_certificate import RootCertificatePublisher
+from berth.controllers.namespaces import RootCertificatePublisher
 from berth.kube.api_resources import CONFIG_MAPS, NAMESPACES
 from berth.kube.well_known import ROOT_CA
 from tests.support.scripts.script import Script

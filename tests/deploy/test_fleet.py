@@ -9,7 +9,7 @@ import pytest
 import berth
 from berth.cli.fleet.command import LEASE, PORT, command
 from berth.fleet.scheduler import FleetScheduler
-from berth.fleet.scheduler.claim_requests import claim_name
+from berth.fleet.scheduler.group_claims import claim_name
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.terms import derived_groups
 from berth.fleet.state.terms import rules_of as rules_of_group

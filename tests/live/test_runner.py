@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
-from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
-from berth.controllers.hollow.registration import Registration
+from berth.controllers.hollow.registration import Registration, Shape, make_nodes
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.engine.state.options import Options

@@ -104,10 +104,6 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r"))  # noqa: PTH123, SIM115 - lasts as long as we do
 
 
-def _is_open_only_for(stream: TextIO, mode: int) -> bool:
-    return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == mode
-
-
 def _silence(stream: TextIO) -> None:
     """Have what is still buffered go nowhere; otherwise Python complains about it on exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -115,7 +111,9 @@ def _silence(stream: TextIO) -> None:
 
 def run(arguments: list[str]) -> int:
     try:
-        code = cli.main(arguments, prog_name=_program(), standalone_mode=False)
+        # What the user typed: kubectl runs `kubectl-berth` for `kubectl berth`.
+        plugin = sys.argv[0].rpartition(os.sep)[2].startswith("kubectl")
+        code = cli.main(arguments, prog_name="kubectl berth" if plugin else "berth", standalone_mode=False)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -136,7 +134,8 @@ def run(arguments: list[str]) -> int:
 def _fail(cause: BaseException) -> int:
     """Say what went wrong that no command expected: the machine's fault, or ours."""
     if isinstance(cause, OSError) and cause.errno in _OF_THE_MACHINE:
-        stream = "read standard input" if _is_open_only_for(sys.stdin, os.O_WRONLY) else "write the output"
+        mode = fcntl.fcntl(sys.stdin.fileno(), fcntl.F_GETFL) & os.O_ACCMODE
+        stream = "read standard input" if mode == os.O_WRONLY else "write the output"
         where = f"{cause.filename}: " if cause.filename else f"cannot {stream}: "
         return _refuse(click.ClickException(f"{where}{cause.strerror}"))
     what = visible(f"{type(cause).__name__}: {cause}".rstrip(": "))
@@ -148,11 +147,6 @@ def _fail(cause: BaseException) -> int:
 def _first_cause(error: BaseException) -> BaseException:
     """What went wrong first, not how many tasks saw it."""
     return _first_cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
-
-
-def _program() -> str:
-    """What the user typed: kubectl runs `kubectl-berth` for `kubectl berth`."""
-    return "kubectl berth" if sys.argv[0].rpartition(os.sep)[2].startswith("kubectl") else "berth"
 
 
 def _refuse(error: click.ClickException) -> int:

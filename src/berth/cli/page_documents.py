@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -60,17 +59,13 @@ def _what_if(snapshot: Snapshot, asked: RawObject) -> Document:
 
 
 def _changes(given: object) -> list[ClusterChange]:
-    changes = [_change(each) for each in _listed(given)]
-    if sum(each.count for each in changes if isinstance(each, AddNodes)) > _MOST_NODES:
-        raise WhatIfError(f"a page adds {_MOST_NODES} nodes at most; use berth what-if in a terminal")
-    return changes
-
-
-def _listed(changes: object) -> Sequence[object]:
-    if not isinstance(changes, list) or not 0 < len(changes) <= _MOST_CHANGES:
+    if not isinstance(given, list) or not 0 < len(given) <= _MOST_CHANGES:
         raise WhatIfError(
             f'"changes" is a list of 1 to {_MOST_CHANGES} changes, each an option and its value'
         )
+    changes = [_change(each) for each in given]
+    if sum(each.count for each in changes if isinstance(each, AddNodes)) > _MOST_NODES:
+        raise WhatIfError(f"a page adds {_MOST_NODES} nodes at most; use berth what-if in a terminal")
     return changes
 
 
@@ -95,9 +90,9 @@ def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
         ValueError: the objects cannot be used; the message says why.
     """
     # Most pages are of no fleet, and start sooner without it.
-    from berth.cli.fleet.documents import simulation_document as fleet_document  # noqa: PLC0415
     from berth.cli.fleet.input import fleet_of  # noqa: PLC0415
     from berth.cli.fleet.objects import karmada_schemas  # noqa: PLC0415
+    from berth.cli.fleet.reports import simulation_document as fleet_document  # noqa: PLC0415
 
     checked = not made and validate != IGNORE
     warnings = unknown_in(listing.manifests, karmada_schemas()) if checked else []

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Condition, Key, RawObject, View, key_of
+from berth.kube.ownership import owner_reference
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Create, Delete, Patch
@@ -69,6 +71,22 @@ def delete(
     )
 
 
+# --- new objects ----------------------------------------------------------------------------------
+
+
+def new_object(resource: Resource, metadata: RawObject, **content: Any) -> RawObject:  # noqa: ANN401 - JSON
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+
+
+def child_of(
+    owner: View, of: Resource, resource: Resource, name: str, content: RawObject, **said: dict[str, str]
+) -> RawObject:
+    """A new object that `owner`, a view of `of`, controls; `said` are its labels and annotations."""
+    reference = owner_reference(of, owner.metadata)
+    metadata = {"name": name, "namespace": owner.metadata.namespace, **said, "ownerReferences": [reference]}
+    return new_object(resource, metadata, **content)
+
+
 # --- statuses -------------------------------------------------------------------------------------
 
 
@@ -98,6 +116,11 @@ def status_report(
         form=STRATEGIC_PATCH,
         why=cause,
     )
+
+
+def condition(kind: str, status: str, reason: str, now: float, **said: str) -> RawObject:
+    """A condition that changes now; `said` is the message, if there is one."""
+    return {"type": kind, "status": status, "reason": reason, **said, "lastTransitionTime": stamp(now)}
 
 
 class Conditions:

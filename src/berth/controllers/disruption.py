@@ -41,18 +41,13 @@ class DisruptionController(Controller):
     def handle(self, event: Event) -> None:
         if event.resource == BUDGETS:
             self.queue.add(event.key)
-        elif event.resource == PODS:
-            for seen in (event.object, event.old):
-                if seen is not None:
-                    self._concern(seen.metadata)
-        elif event.old is None or event.old.spec.replicas != event.object.spec.replicas:
-            for budget in self.cache.all(BUDGETS, PodDisruptionBudget):
-                if budget.metadata.namespace == event.key[0]:
-                    self.queue.add(key_of(budget.metadata))
-
-    def _concern(self, metadata: ObjectMeta) -> None:
+            return
+        seen = [each.metadata for each in (event.object, event.old) if each is not None]
+        if event.resource != PODS and event.old and event.old.spec.replicas == event.object.spec.replicas:
+            return
         for budget in self.cache.all(BUDGETS, PodDisruptionBudget):
-            if is_guarded(metadata, budget):
+            near = budget.metadata.namespace == event.key[0]
+            if near and (event.resource != PODS or any(is_guarded(each, budget) for each in seen)):
                 self.queue.add(key_of(budget.metadata))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:

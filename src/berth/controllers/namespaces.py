@@ -1,6 +1,6 @@
-"""Namespaces that are to go: first their pods, then what else is in them, then the finalizer.
+"""Namespaces: how they go, and what each of them has.
 
-Upstream: pkg/controller/namespace.
+Upstream: pkg/controller/namespace, and pkg/controller/certificates/rootcacertpublisher.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from berth.controllers.actions import Conditions, status_patch
-from berth.kube.api_resources import EVENTS, NAMESPACES, PODS, Resource
-from berth.kube.objects import Key, Namespace, RawObject
-from berth.kube.well_known import ADDED, DELETED, FALSE, TRUE
+from berth.controllers.actions import Conditions, create, new_object, status_patch
+from berth.kube.api_resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS, Resource
+from berth.kube.objects import Key, Namespace, PartialObjectMetadata, RawObject
+from berth.kube.well_known import ADDED, DELETED, FALSE, ROOT_CA, TRUE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, DeleteAll, Event, Outcome, Update
+from berth.machines.contract import Action, DeleteAll, Event, Outcome, Patch, Update
 from berth.machines.controller import Controller
 
 FINALIZER = "kubernetes"
@@ -46,7 +46,7 @@ class _Progress:
 
 
 class NamespaceController(Controller):
-    """Empties a namespace that is being deleted, its pods first, then lets it go.
+    """Empties a namespace that is being deleted, its pods first, then what else is in it, then lets it go.
 
     Attributes:
         resources: Everything that can be in a namespace.
@@ -178,3 +178,51 @@ class NamespaceController(Controller):
         self.queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
         if settled:
             self.queue.add(action.key)
+
+
+class RootCertificatePublisher(Controller):
+    """Keeps the ConfigMap that says who vouches for the API server in every namespace.
+
+    Whoever changes or deletes it.
+    """
+
+    name = "root-ca-certificate-publisher-controller"
+    watches = (NAMESPACES, CONFIG_MAPS)
+
+    def __init__(self, cache: Cache, certificate: str) -> None:
+        super().__init__(cache)
+        self._data = {"ca.crt": certificate}
+        self._right: dict[Key, str | None] = {}  # the version that says what it should
+
+    def handle(self, event: Event) -> None:
+        if event.resource == NAMESPACES:
+            if event.change == DELETED:
+                self._right.pop((event.key[1], ROOT_CA), None)
+            elif event.old is None:
+                self.queue.add((event.key[1], ROOT_CA))
+        elif event.key[1] == ROOT_CA:
+            self.queue.add(event.key)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        del now
+        namespace = self.cache.get(NAMESPACES, ("", key[0]), Namespace)
+        if namespace is None or namespace.metadata.deletion_timestamp:
+            return
+        known = self.cache.look(CONFIG_MAPS, key)
+        if known is None:
+            body = new_object(CONFIG_MAPS, {"name": ROOT_CA, "namespace": key[0]}, data=self._data)
+            yield create(CONFIG_MAPS, key, body, "every namespace has it")
+            return
+        if known.metadata.resource_version == self._right.get(key):
+            return
+        # What it says is not watched; a patch that changes nothing is not written.
+        said = {"data": self._data}
+        why = "it says the same everywhere"
+        yield Patch(resource=CONFIG_MAPS, key=key, at=(key[0], ROOT_CA), body=said, why=why)
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if outcome.ok:
+            self._right[action.key] = outcome.decode(PartialObjectMetadata).metadata.resource_version
+        # A namespace that began to go meanwhile needs none, and one that somebody else made is as good.
+        gone = outcome.missing or outcome.exists or outcome.code == 403
+        self.queue.finished(action.key, ok=outcome.ok or gone, at=outcome.at, wait=outcome.retry_after)

@@ -1,6 +1,6 @@
-"""Nodes that stop renewing their lease become NotReady and tainted; taints follow what nodes report.
+"""Nodes that stop renewing their lease become NotReady and tainted, and NoExecute taints drive pods away.
 
-Upstream: pkg/controller/nodelifecycle.
+Upstream: pkg/controller/nodelifecycle, tainteviction and podgc.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from berth.controllers.actions import patch, status_report
+from berth.controllers.actions import condition, delete, patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.objects import Condition, Key, Node, RawObject, Taint
-from berth.kube.pods import is_ready
+from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
+from berth.kube.pods import is_finished, is_ready, is_terminating, pod_condition
 from berth.kube.taints import (
     CONDITION_OF,
     NOT_READY,
@@ -20,12 +20,14 @@ from berth.kube.taints import (
     condition_taints,
     is_node_ready,
     ready_condition,
+    tolerates,
 )
-from berth.kube.times import stamp
+from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
+from berth.machines.recorder import NORMAL
 
 GRACE = 40.0
 UNSCHEDULABLE = f"{PREFIX}unschedulable"
@@ -35,6 +37,8 @@ _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 class NodeLifecycle(Controller):
     """Tells by conditions and taints which nodes are ready and which are not heard of.
+
+    Taints follow what nodes report.
 
     Attributes:
         _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
@@ -106,27 +110,14 @@ class NodeLifecycle(Controller):
         for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
             known = given.get(kind, Condition(type=kind))
             if known.status != "Unknown":
-                conditions.append(
-                    {
-                        **msgspec.to_builtins(known),
-                        "type": kind,
-                        "status": "Unknown",
-                        "reason": _STOPPED[0],
-                        "message": _STOPPED[1],
-                        "lastTransitionTime": stamp(now),
-                    }
-                )
+                reason, message = _STOPPED
+                lost = condition(kind, "Unknown", reason, now, message=message)
+                conditions.append({**msgspec.to_builtins(known), **lost})
         body = {"status": {"conditions": conditions}}
         yield status_report(NODES, node, body, "its lease is no longer renewed")
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
-        entry = {
-            "type": "Ready",
-            "status": "False",
-            "reason": "NodeNotReady",
-            "lastTransitionTime": stamp(now),
-        }
-        body = {"status": {"conditions": [entry]}}
+        body = {"status": {"conditions": [condition("Ready", "False", "NodeNotReady", now)]}}
         for pod in self.cache.pods_on(key[1]):
             if is_ready(pod):
                 yield status_report(PODS, pod, body, "its node is not ready", key=key)
@@ -165,3 +156,101 @@ def _is_unknown(node: Node) -> bool:
 def _heartbeat(node: Node) -> str | None:
     ready = ready_condition(node)
     return ready.last_heartbeat_time if ready is not None else None
+
+
+# --- NoExecute taints -----------------------------------------------------------------------------
+
+# A node may be on its way: pods without one are given this long.
+ORPHAN_GRACE = 20.0
+
+
+class TaintEviction(Controller):
+    """Removes pods that do not tolerate a taint, at once or when their toleration runs out.
+
+    And those that were left on a node that no longer exists.
+    """
+
+    name = "taint-eviction-controller"
+    watches = (PODS, NODES)
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache)
+        self._lost: dict[Key, float] = {}  # since when pods have been without their node
+
+    def handle(self, event: Event) -> None:
+        if event.resource == PODS:
+            if event.change == DELETED:
+                self.queue.forget(event.key)
+                self._lost.pop(event.key, None)
+            elif event.object.spec.node_name:
+                self.queue.add(event.key)
+            return
+        old, new = event.old, event.object
+        if event.change == DELETED or old is None or old.spec != new.spec:
+            for pod in self.cache.pods_on(event.key[1]):
+                self.queue.add((pod.metadata.namespace or "", pod.metadata.name or ""))
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        pod = self.cache.get(PODS, key, LivePod)
+        if pod is None or not pod.spec.node_name:
+            return
+        node = self.cache.get(NODES, ("", pod.spec.node_name), Node)
+        if node is None:
+            yield from self._orphan(key, pod, now)
+            return
+        self._lost.pop(key, None)
+        if is_terminating(pod) or is_finished(pod):
+            return
+        due = evicted_at(pod, node, now)
+        if due is None:
+            return
+        if due > now:
+            self.queue.add_at(key, due)
+            return
+        message = "Taint manager: deleting due to NoExecute taint"
+        yield from self._remove(key, pod, "DeletionByTaintManager", message, now)
+        self.recorder.record(
+            now, PODS, pod, NORMAL, "TaintManagerEviction", f"Marking for deletion Pod {key[0]}/{key[1]}"
+        )
+
+    def _orphan(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
+        until = self._lost.setdefault(key, now) + ORPHAN_GRACE
+        if until > now:
+            self.queue.add_at(key, until)
+            return
+        yield from self._remove(key, pod, "DeletionByPodGC", "PodGC: node no longer exists", now, grace=0)
+
+    def _remove(
+        self, key: Key, pod: LivePod, reason: str, message: str, now: float, grace: int | None = None
+    ) -> Iterator[Action]:
+        target = pod_condition(pod, "DisruptionTarget")
+        if (target is None or target.reason != reason) and not is_finished(pod):
+            entry = condition("DisruptionTarget", "True", reason, now, message=message)
+            yield status_report(PODS, pod, {"status": {"conditions": [entry]}}, message)
+            self.queue.add_at(key, now)
+            return
+        yield delete(PODS, pod, message, grace=grace)
+
+
+def evicted_at(pod: LivePod, node: Node, now: float) -> float | None:
+    """When the node's taints drive the pod away; None if they do not."""
+    taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == "NoExecute"]
+    due: float | None = None
+    for taint in taints:
+        when = _tolerated_until(pod, taint, now)
+        if when is not None and (due is None or when < due):
+            due = when
+    return due
+
+
+def _tolerated_until(pod: LivePod, taint: Taint, now: float) -> float | None:
+    """Until when the pod may stay; None for ever."""
+    matching = [t for t in pod.spec.tolerations or () if tolerates((t,), taint)]
+    if not matching:
+        return now
+    limits = [t.toleration_seconds for t in matching]
+    bounded = [limit for limit in limits if limit is not None]
+    if not bounded:
+        return None
+    since = seconds(taint.time_added) if taint.time_added else now
+    return since + max(min(bounded), 0)

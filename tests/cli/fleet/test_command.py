@@ -13,7 +13,7 @@ import yaml
 from berth.cli.fleet import command as fleet_command
 from berth.cli.fleet.command import command
 from berth.cli.output.decision_log import PlacingLog
-from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
+from berth.fleet.placement.fleet import PlacementAttempt, PlacementDecision
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.fleet.scheduler.patches import FAILED, SUCCEEDED
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError

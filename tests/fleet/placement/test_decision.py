@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from berth.fleet.placement.decision import PlacementDecision
-from berth.fleet.placement.fleet import Fleet
+from berth.engine.state.columns import BoolArray
+from berth.fleet.placement.fleet import Fleet, PlacementDecision
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import Binding, BindingSpec, Placement
@@ -95,7 +96,11 @@ class TestReasonsThatNamePeers:
         fleet = fleet_of(*names)
         for name in names:
             placed(fleet, make_binding(f"on-{name}").anti_group(GROUP).on({name: 1}))
-        monkeypatch.setattr("berth.fleet.rules.peers.reach", lambda *_: pytest.fail("it was searched for"))
+
+        def of_several(_clusters: Clusters, _topology: str, inside: BoolArray) -> BoolArray:
+            return inside if inside.sum() > 1 else pytest.fail("it was searched for")
+
+        monkeypatch.setattr("berth.fleet.rules.workload_rules.reach", of_several)
         error = decide(fleet, make_binding("z").anti_group(GROUP)).error
         assert error is not None
         first = ", ".join(f"default/on-m{number}-deployment" for number in range(3))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from berth.fleet.placement.division import divide, last_name_first
+from berth.fleet.placement.assignment import divide, last_name_first
 
 EVEN, ODD = "a", "b"  # by their FNV-1a hashes
 

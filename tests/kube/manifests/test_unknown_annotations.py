@@ -12,7 +12,7 @@ from berth.controllers.hollow import pods as hollow
 from berth.controllers.propagation.building import COPIED_LABELS
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
 from berth.engine.execution.rebalancing import OPT_OUT, REBALANCE, WAITS_FOR_NODES
-from berth.fleet.scheduler.claim_requests import FENCE_ANNOTATION, GROUP_ANNOTATION, VERSION_ANNOTATION
+from berth.fleet.scheduler.group_claims import FENCE_ANNOTATION, GROUP_ANNOTATION, VERSION_ANNOTATION
 from berth.kube.manifests.manifest import load
 from berth.kube.manifests.unknown_names import (
     FLEET_ANNOTATIONS,

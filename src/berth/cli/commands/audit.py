@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Unpack
+from typing import Any, cast
 
 import click
 
 from berth.cli.input.manifests import InputSettings, progress_bar, read_input, reading_options
+from berth.cli.input.options import Decorator, option
 from berth.cli.output.audit_report import report
 from berth.cli.output.documents import audit_document, present
 from berth.engine.execution.eviction_ceiling import Ceiling, HaltPolicy
@@ -19,84 +20,67 @@ from berth.kube import names
 _CEILING = Ceiling()
 
 
+def _as_given(name: str, words: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's own
+    return option(name, f"As given to 'berth controllers': {words}", **more)
+
+
 @click.command("audit")
 @reading_options
 @click.option("-n", "--namespace", metavar="NS", help="Show only this namespace (all pods are counted).")
-@click.option(
+@option(
     "--rule",
+    f"Show only this rule: {', '.join(AUDITED_RULES)}. May be repeated.",
     "rules",
     multiple=True,
     type=click.Choice(AUDITED_RULES, case_sensitive=False),
     metavar="NAME",
-    help=f"Show only this rule: {', '.join(AUDITED_RULES)}. May be repeated.",
 )
-@click.option(
+@_as_given(
     "--eviction-domain",
+    "the node label that names a node's domain.",
     default=_CEILING.domain_key,
-    show_default=True,
     metavar="LABEL",
-    help="As given to 'berth controllers': the node label that names a node's domain.",
 )
-@click.option(
+@_as_given(
     "--max-evicted-share",
+    "halt a domain while more than this share would go.",
     type=click.FloatRange(0, 1, min_open=True),
     default=_CEILING.max_share,
-    show_default=True,
     metavar="SHARE",
-    help="As given to 'berth controllers': halt a domain while more than this share would go.",
 )
-@click.option(
+@_as_given(
     "--halt-above",
+    "so few are never too many.",
     type=click.IntRange(min=0),
     default=_CEILING.halt_above,
-    show_default=True,
     metavar="PODS",
-    help="As given to 'berth controllers': so few are never too many.",
 )
-@click.option(
+@_as_given(
     "--halt-policy",
+    "who goes from a halted domain.",
     type=click.Choice([policy.value for policy in HaltPolicy]),
     default=_CEILING.policy.value,
-    show_default=True,
-    help="As given to 'berth controllers': who goes from a halted domain.",
 )
-@click.option(
+@option(
     "--rebalance",
+    "Also show who would be moved for evenness: with the policy given to 'berth controllers', "
+    "or without one of workloads with the annotation berth.dev/rebalance.",
     type=click.Choice([policy.value for policy in RebalancePolicy]),
     is_flag=False,
     flag_value=RebalancePolicy.OFF.value,
-    help="Also show who would be moved for evenness: with the policy given to 'berth controllers', "
-    "or without one of workloads with the annotation berth.dev/rebalance.",
 )
-@click.option(
+@_as_given(
     "--rebalance-margin",
+    "how much more even a move must make it.",
     type=click.FloatRange(0, min_open=True),
     default=Rebalance().margin,
-    show_default=True,
     metavar="PODS",
-    help="As given to 'berth controllers': how much more even a move must make it.",
 )
-@click.option(
-    "--rebalance-waits-for-nodes",
-    is_flag=True,
-    help="As given to 'berth controllers': for a hard constraint a pod may wait for a new node.",
+@_as_given(
+    "--rebalance-waits-for-nodes", "for a hard constraint a pod may wait for a new node.", is_flag=True
 )
 @click.pass_context
-def command(  # noqa: PLR0913 - one parameter an option
-    ctx: click.Context,
-    *,
-    form: str,
-    namespace: str | None,
-    rules: tuple[str, ...],
-    eviction_domain: str,
-    max_evicted_share: float,
-    halt_above: int,
-    halt_policy: str,
-    rebalance: str | None,
-    rebalance_margin: float,
-    rebalance_waits_for_nodes: bool,
-    **settings: Unpack[InputSettings],
-) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
 
     A pod breaks a rule if it could not be placed where it runs. All rules are hard except for a cordon and
@@ -108,21 +92,23 @@ def command(  # noqa: PLR0913 - one parameter an option
     cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
     Exit code 0: every hard rule holds; 1: one is broken; 2: bad input.
     """
-    if problems := names.label_key_errors(eviction_domain):
-        raise click.UsageError(f"--eviction-domain {eviction_domain}: {problems[0]}")
+    domain = flags["eviction_domain"]
+    if problems := names.label_key_errors(domain):
+        raise click.UsageError(f"--eviction-domain {domain}: {problems[0]}")
     ceiling = Ceiling(
-        domain_key=eviction_domain,
-        max_share=max_evicted_share,
-        halt_above=halt_above,
-        policy=HaltPolicy(halt_policy),
+        domain_key=domain,
+        max_share=flags["max_evicted_share"],
+        halt_above=flags["halt_above"],
+        policy=HaltPolicy(flags["halt_policy"]),
     )
     how = None
-    if rebalance is not None:
-        policy = RebalancePolicy(rebalance)
-        how = Rebalance(policy=policy, margin=rebalance_margin, waits=rebalance_waits_for_nodes)
+    if flags["rebalance"] is not None:
+        policy, margin = RebalancePolicy(flags["rebalance"]), flags["rebalance_margin"]
+        how = Rebalance(policy=policy, margin=margin, waits=flags["rebalance_waits_for_nodes"])
+    settings = cast("InputSettings", flags)
     snapshot = read_input(settings, "PodDisruptionBudget", *(("Deployment", "ReplicaSet") if how else ()))
     with progress_bar("judging pods") as progress:
         found = audit(snapshot, progress, ceiling, how)
-    shown = found.only(namespace, rules)
-    present(form, lambda: audit_document(shown), partial(report, shown))
+    shown = found.only(flags["namespace"], flags["rules"])
+    present(flags["form"], lambda: audit_document(shown), partial(report, shown))
     ctx.exit(0 if shown.clean else 1)

@@ -17,9 +17,8 @@ from berth.cli.input.components import (
     operating_options,
     run_to_the_end,
 )
-from berth.cli.input.eviction import eviction_of, eviction_options
-from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option
-from berth.cli.input.spreading import spreading_of, spreading_options
+from berth.cli.input.eviction import eviction_of, eviction_options, spreading_of, spreading_options
+from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option, option, refusing
 from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
@@ -39,43 +38,37 @@ LEASE, PORT = "berth-controllers", 10260
 
 @click.command("controllers")
 @connection_options
-@click.option("--dry-run", is_flag=True, help="Only tell what would be evicted; write nothing at all.")
+@option("--dry-run", "Only tell what would be evicted; write nothing at all.", is_flag=True)
 @daemon_namespaces_option
 @gates_option("Switch features.")
 @eviction_options
 @spreading_options
-@click.option(
+@option(
     "--exclusive-quota",
+    "Keep what quotas that name berth.dev/exclusive.* say of what pods keep for themselves.",
     is_flag=True,
-    help="Keep what quotas that name berth.dev/exclusive.* say of what pods keep for themselves.",
 )
 @exclusive_charge_option
-@click.option(
+@option(
     "--use-eviction-requests",
+    "Ask for evictions by EvictionRequests (lifecycle.k8s.io/v1alpha1) instead of the Eviction API.",
     is_flag=True,
-    help="Ask for evictions by EvictionRequests (lifecycle.k8s.io/v1alpha1) instead of the Eviction API.",
 )
-@click.option(
+@option(
     "--eviction-request-timeout",
+    "Withdraw an EvictionRequest after so long without an eviction, and try again later.",
     type=DURATION,
     default="30m",
-    show_default=True,
-    help="Withdraw an EvictionRequest after so long without an eviction, and try again later.",
 )
 @operating_options(LEASE, PORT)
-def command(
-    *,
-    verbosity: int,
-    logging_format: logs.Form,
-    **flags: Any,  # noqa: ANN401 - read where they are used
-) -> None:
+def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
     """Evict running pods whose required rules stop holding.
 
     Pods with requiredDuringSchedulingRequiredDuringExecution rules, in spec.affinity or in the annotation
     berth.dev/affinity, go through the Eviction API when their node or their peers no longer match.
     """
-    logs.set_up(logging_format, verbosity)
-    try:
+    logs.set_up(flags["logging_format"], flags["verbosity"])
+    with refusing(ValueError):
         gates = gates_of(flags["feature_gates"])
         options = Options(gates=gates, daemon_namespaces=flags["daemon_namespaces"])
         eviction = replace(
@@ -85,8 +78,6 @@ def command(
         )
         spreading = spreading_of(flags, gates, dry_run=flags["dry_run"])
         settings = component_of(flags, LEASE, writes=not eviction.dry_run)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
 
     server = FollowedVersion()
 

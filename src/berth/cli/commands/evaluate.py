@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from berth.cli.input.case_lines import CaseFields, judge_lines
-from berth.cli.input.options import version_option
+from berth.cli.input.options import option, version_option
 from berth.cli.input.validating import VALIDATE_OPTION
 from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
 from berth.kube.schema import builtin
@@ -36,10 +36,10 @@ _OBJECTS = {
 
 @click.command("evaluate")
 @click.argument("file", default="-", metavar="[FILE]")
-@click.option(
+@option(
     "--exact-namespace-selectors",
+    "Read a namespaceSelector of only NotIn and DoesNotExist as documented in every version.",
     is_flag=True,
-    help="Read a namespaceSelector of only NotIn and DoesNotExist as documented in every version.",
 )
 @VALIDATE_OPTION
 @version_option

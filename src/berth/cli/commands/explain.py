@@ -9,6 +9,7 @@ from typing import Unpack
 import click
 
 from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
+from berth.cli.input.options import refusing
 from berth.cli.output.documents import explanation_document, present
 from berth.cli.output.explanation_report import report
 from berth.engine.offline.explaining.replicas import further_replicas
@@ -36,15 +37,11 @@ def command(
     Exit code 0: the pod runs, fits, ends or has ended; 1: it does not; 2: bad input.
     """
     simulation = place_input("placing the other pods", kind_of(pod) or "", *_ALSO_NEEDED, **settings)
-    try:
+    with refusing(NotFoundError):
         entry = find(simulation, pod, namespace)
-    except NotFoundError as error:
-        raise click.ClickException(str(error)) from None
     further = further_replicas(simulation, entry) if kind_of(pod) != "Pod" else None
     explanation = replace(explain(simulation, entry), further=further)
     present(
-        form,
-        lambda: explanation_document(explanation, simulation.snapshot),
-        partial(report, explanation),
+        form, lambda: explanation_document(explanation, simulation.snapshot), partial(report, explanation)
     )
     ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)

@@ -14,7 +14,14 @@ from berth.cli.fleet.linting import is_karmadas, policy_findings
 from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import LabelKeys
 from berth.cli.input.manifests import progress_bar
-from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option, version_option
+from berth.cli.input.options import (
+    daemon_namespaces_option,
+    gates_of,
+    gates_option,
+    option,
+    refusing,
+    version_option,
+)
 from berth.cli.input.validating import IGNORE, STRICT, WARN
 from berth.cli.output.documents import as_json
 from berth.cli.output.lint_report import (
@@ -71,19 +78,19 @@ class _Codes(click.ParamType[tuple[str, ...]]):
     type=click.Path(allow_dash=True),
     help="File or folder to judge, YAML or JSON; - is standard input. May be repeated.",
 )
-@click.option(
+@option(
     "--cluster",
+    "Files with the cluster that they go to: its nodes, and what else it has. May be repeated.",
     multiple=True,
     metavar="DUMP",
     type=click.Path(allow_dash=True),
-    help="Files with the cluster that they go to: its nodes, and what else it has. May be repeated.",
 )
-@click.option(
+@option(
     "--kubeconfig",
+    "A live cluster that they go to; it is only read. Without files, judge what it has.",
     metavar="FILE",
-    help="A live cluster that they go to; it is only read. Without files, judge what it has.",
 )
-@click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+@option("--context", "The kubeconfig's context to use.", metavar="NAME")
 @click.option(
     "-o",
     "--output",
@@ -93,39 +100,35 @@ class _Codes(click.ParamType[tuple[str, ...]]):
     show_default=True,
     help="How to show the findings: for people, for programs, for code scanning, for a workflow's log.",
 )
-@click.option(
+@option(
     "--fail-on",
+    "The least severity for which the exit code is 1.",
     type=click.Choice([str(severity) for severity in reversed(Severity)]),
     default=str(Severity.ERROR),
-    show_default=True,
-    help="The least severity for which the exit code is 1.",
 )
-@click.option(
+@option(
     "--ignore",
+    "Do not tell of these. May be repeated; the annotation berth.dev/lint-ignore does it for an object.",
     type=_Codes(),
     multiple=True,
     metavar="CODE,...",
-    help="Do not tell of these. May be repeated; the annotation berth.dev/lint-ignore does it for an object.",
 )
-@click.option(
+@option(
     "--validate",
+    "What unknown fields, kinds and annotations are: errors, warnings, or nothing.",
     type=click.Choice((STRICT, WARN, IGNORE)),
     default=STRICT,
-    show_default=True,
-    help="What unknown fields, kinds and annotations are: errors, warnings, or nothing.",
 )
-@click.option(
+@option(
     "--lenient",
+    "Note files that hold no Kubernetes object, or are no YAML at all, instead of exit code 2.",
     is_flag=True,
-    help="Note files that hold no Kubernetes object, or are no YAML at all, instead of exit code 2.",
 )
 @version_option
 @daemon_namespaces_option
 @gates_option("As the cluster has them; all on by default.")
-@click.option("--affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it.")
-@click.option(
-    "--anti-affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it."
-)
+@option("--affinity-label-keys", "As 'berth fleet' has it.", type=LabelKeys(), metavar="KEY,KEY")
+@option("--anti-affinity-label-keys", "As 'berth fleet' has it.", type=LabelKeys(), metavar="KEY,KEY")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Find what will go wrong with manifests, by what they would do.
@@ -193,7 +196,7 @@ def _read_given(
         raise click.UsageError("give the files to judge with -f, or --kubeconfig to judge what a cluster has")
     if STDIN in files and STDIN in cluster:
         raise click.UsageError("standard input is either to be judged or the cluster, not both")
-    try:
+    with refusing(ManifestError):
         if live:
             around = _listed(kubeconfig, context)
         else:
@@ -205,8 +208,6 @@ def _read_given(
         refused: list[ManifestError] = []
         with progress_bar("reading") as progress:
             loaded = load(files, io.BytesIO(stdin), progress, refused.append)
-    except ManifestError as error:
-        raise click.ClickException(str(error)) from None
     return _Given(loaded, around, refused, stdin)
 
 
@@ -242,10 +243,8 @@ def _linted(given: _Given, flags: dict[str, Any], ignored: frozenset[str]) -> Li
         options=options,
         codes=CODES,
     )
-    try:
+    with refusing(SnapshotError):
         return lint(World(judged), found if karmada else (), ignored)
-    except SnapshotError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _placed(result: LintResult, positions: Positions) -> list[Placed]:

@@ -24,6 +24,8 @@ from berth.cli.input.options import (
     configured_daemon_namespaces_option,
     gates_of,
     gates_option,
+    option,
+    refusing,
 )
 from berth.cli.output.attempt_log import log_failed_attempt
 from berth.cli.output.tables import tell
@@ -71,13 +73,11 @@ WRITERS = 12
 
 @click.command("scheduler")
 @connection_options
-@click.option(
-    "--config", metavar="FILE", help="A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)."
-)
-@click.option(
+@option("--config", "A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1).", metavar="FILE")
+@option(
     "--scheduler-name",
+    f"Place pods with this spec.schedulerName (by default {DEFAULT_NAME}, or as --config says).",
     metavar="NAME",
-    help=f"Place pods with this spec.schedulerName (by default {DEFAULT_NAME}, or as --config says).",
 )
 @configured_daemon_namespaces_option
 @bool_option(
@@ -85,28 +85,21 @@ WRITERS = 12
     default=True,
     help="Agree with other schedulers on which pod starts a group of pods with affinity to each other.",
 )
-@click.option(
+@option(
     "--skip-pods-with-resource-claims",
+    "Leave pods with spec.resourceClaims to another scheduler, one that allocates devices.",
     is_flag=True,
-    help="Leave pods with spec.resourceClaims to another scheduler, one that allocates devices.",
 )
 @gates_option("Switch features.")
 @operating_options("berth-scheduler", 10259)
-def command(
-    *,
-    verbosity: int,
-    logging_format: logs.Form,
-    **flags: Any,  # noqa: ANN401 - read where they are used
-) -> None:
+def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
     """Place the pods of a cluster: kube-scheduler's rules, and Berth's.
 
     Runs beside kube-scheduler for pods that name it in spec.schedulerName, or instead of it.
     """
-    logs.set_up(logging_format, verbosity)
-    try:
+    logs.set_up(flags["logging_format"], flags["verbosity"])
+    with refusing(ValueError):
         scheduler, settings, notes = _settings(flags)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
     for note in notes:
         tell("note", note)
     run_to_the_end(run(scheduler, settings))

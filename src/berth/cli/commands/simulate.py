@@ -8,6 +8,7 @@ from typing import Unpack
 import click
 
 from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
+from berth.cli.input.options import option
 from berth.cli.output.documents import present, simulation_document
 from berth.cli.output.saving import save
 from berth.cli.output.simulation_report import report
@@ -20,12 +21,12 @@ from berth.engine.offline.topology import domains, spreads
 @click.option(
     "-n", "--namespace", metavar="NS", help="Show only the pods of this namespace (all are placed)."
 )
-@click.option(
+@option(
     "--save",
+    "Write all objects with spec.nodeName filled in ('-': to stdout, and no report).",
     "target",
     type=click.Path(dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Write all objects with spec.nodeName filled in ('-': to stdout, and no report).",
 )
 @click.pass_context
 def command(
@@ -54,8 +55,5 @@ def _show(simulation: Simulation, form: str, namespace: str | None) -> None:
     zones = domains(simulation, namespace)
     constraints = [s for s in spreads(simulation) if namespace in (None, s.namespace)]
     shown = simulation.within(namespace)
-    present(
-        form,
-        lambda: simulation_document(shown, zones, constraints),
-        partial(report, shown, zones, constraints),
-    )
+    told = partial(report, shown, zones, constraints)
+    present(form, lambda: simulation_document(shown, zones, constraints), told)

@@ -20,6 +20,7 @@ from berth.cli.input.manifests import (
     progress_bar,
     showing_options,
 )
+from berth.cli.input.options import option, refusing
 from berth.cli.input.validating import WARN, check_fields
 from berth.cli.output.tables import tell
 from berth.cli.page_documents import page_documents, same_flags
@@ -43,8 +44,8 @@ _NAMED = 5  # kinds of which nothing is shown
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on; by default a free one."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@option("--host", "The address to listen on.", default="127.0.0.1")
+@option("--open", "Open the page in a browser.", "opens", is_flag=True)
 @click.pass_context
 def command(
     ctx: click.Context, *, port: int, host: str, opens: bool, **settings: Unpack[InputSettings]
@@ -84,15 +85,13 @@ def _same_input(settings: InputSettings) -> str:
 
 
 def _dump(settings: InputSettings, options: Options) -> DumpSource:
-    try:
+    with refusing(ManifestError, SnapshotError):
         with progress_bar("reading") as progress:
             manifests = load(settings["files"], progress=progress)
         if not manifests:
             raise click.ClickException(f"{', '.join(settings['files'])}: there is no object in it")
         warnings = check_fields(manifests, settings["validate"])
         source = DumpSource(manifests, options, "among the files", warnings)
-    except (ManifestError, SnapshotError) as error:
-        raise click.ClickException(str(error)) from None
     if not source.shows_anything:
         raise click.ClickException(_nothing_shown(settings["files"], manifests))
     return source

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from berth import certificates
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
 from berth.cli.input.components import connection_options, log_options, run_to_the_end
+from berth.cli.input.options import option
 from berth.cli.output.tables import tell
 from berth.files import write_private
 from berth.kube import names
@@ -28,28 +29,21 @@ _FILES = ("ca.crt", "tls.crt", "tls.key")
 
 
 @click.group("webhook", invoke_without_command=True)
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where to listen.")
+@option("--bind-address", "Where to listen.", default="127.0.0.1")
 @click.option("--secure-port", type=click.IntRange(1, 65535), default=8443, show_default=True)
-@click.option("--tls-cert-file", metavar="FILE", help="Certificate; read again when it changes.")
-@click.option("--tls-private-key-file", metavar="FILE", help="Its key.")
+@option("--tls-cert-file", "Certificate; read again when it changes.", metavar="FILE")
+@option("--tls-private-key-file", "Its key.", metavar="FILE")
 @limit_options
-@click.option(
+@option(
     "--charge-exclusive",
+    "Charge quotas that name berth.dev/exclusive.* for what pods keep for themselves.",
     is_flag=True,
-    help="Charge quotas that name berth.dev/exclusive.* for what pods keep for themselves.",
 )
 @exclusive_charge_option
 @connection_options
 @log_options
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    logging_format: logs.Form,
-    verbosity: int,
-    **flags: Any,  # noqa: ANN401 - read where they are used
-) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - read where they are used
     """Answer an API server that asks whether pods may be stored.
 
     Refuses a berth.dev/affinity annotation that cannot be read or is not valid, and required anti-affinity
@@ -63,7 +57,7 @@ def command(
             "('berth webhook certificate' makes them)",
             ctx,
         )
-    logs.set_up(logging_format, verbosity)
+    logs.set_up(flags["logging_format"], flags["verbosity"])
     charging = ChargingSettings(
         kubeconfig=flags["kubeconfig"], context=flags["context"], estimate=flags["exclusive_charge"]
     )
@@ -90,14 +84,14 @@ def _serving(flags: Mapping[str, Any]) -> ServingSettings:
 
 
 @command.command("certificate")
-@click.option("--service", default="berth-webhook", show_default=True, metavar="NAME", help="The Service.")
-@click.option("--namespace", default="berth-system", show_default=True, metavar="NS", help="Its namespace.")
-@click.option("--name", "more", multiple=True, metavar="NAME", help="A further name or address.")
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Its life.")
+@option("--service", "The Service.", default="berth-webhook", metavar="NAME")
+@option("--namespace", "Its namespace.", default="berth-system", metavar="NS")
+@option("--name", "A further name or address.", "more", multiple=True, metavar="NAME")
+@option("--days", "Its life.", type=click.IntRange(1, 3650), default=365)
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="Where to."
 )
-@click.option("--overwrite", is_flag=True, help="Replace the files that are there.")
+@option("--overwrite", "Replace the files that are there.", is_flag=True)
 def certificate(
     *, service: str, namespace: str, more: tuple[str, ...], days: int, folder: Path, overwrite: bool
 ) -> None:
@@ -106,9 +100,9 @@ def certificate(
     Writes ca.crt, tls.crt and tls.key.  The authority's key is not kept: a new certificate is a new
     authority, and a new caBundle.
     """
-    for option, value in (("--service", service), ("--namespace", namespace)):
+    for flag, value in (("--service", service), ("--namespace", namespace)):
         if problems := names.dns_label_errors(value):
-            raise click.ClickException(f"{option} {value}: {problems[0]}")
+            raise click.ClickException(f"{flag} {value}: {problems[0]}")
     there = [name for name in _FILES if (folder / name).exists()]
     if there and not overwrite:
         raise click.ClickException(f"{folder / there[0]} is there already; --overwrite replaces it")

@@ -24,6 +24,7 @@ from berth.cli.input.manifests import (
     read_input,
     setup_of,
 )
+from berth.cli.input.options import option, refusing
 from berth.cli.output.documents import present, what_if_document
 from berth.cli.output.what_if_report import (
     every_report,
@@ -57,14 +58,10 @@ Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Versus
 
 @click.command("what-if", cls=ChangesInOrder)
 @change_options
-@click.option("--every", metavar="zone|node|KEY", help="Lose each zone, node, or domain of a label in turn.")
-@click.option(
-    "--fit", "fitted", metavar="KIND/NAME", help="How many further replicas fit, and what stops the next."
-)
-@click.option("--scenario", metavar="FILE", help="Changes in named steps, with what is expected of each.")
-@click.option(
-    "--vs", metavar="FILE", help="Compare with another scheduler configuration, or with a scenario."
-)
+@option("--every", "Lose each zone, node, or domain of a label in turn.", metavar="zone|node|KEY")
+@option("--fit", "How many further replicas fit, and what stops the next.", "fitted", metavar="KIND/NAME")
+@option("--scenario", "Changes in named steps, with what is expected of each.", metavar="FILE")
+@option("--vs", "Compare with another scheduler configuration, or with a scenario.", metavar="FILE")
 @changing_options
 @click.option("-n", "--namespace", metavar="NS", help="Where workloads and pods are that name no namespace.")
 @click.pass_context
@@ -84,10 +81,8 @@ def command(ctx: click.Context, /, **settings: Any) -> None:  # noqa: ANN401 - c
     form, namespace = settings.pop("form"), settings.pop("namespace")
     placing = cast("PlacingSettings", {**settings, "config": None})
     _refuse_mixtures(given_changes(ctx), modes)
-    try:
+    with refusing(WhatIfError):
         ok = _Question(placing, namespace, form).answer(given_changes(ctx), **modes)
-    except WhatIfError as error:
-        raise click.ClickException(str(error)) from None
     ctx.exit(0 if ok else 1)
 
 

@@ -20,7 +20,7 @@ from berth.cli.input.components import (
     operating_options,
     run_to_the_end,
 )
-from berth.cli.input.options import bool_option
+from berth.cli.input.options import bool_option, option, refusing
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
@@ -44,12 +44,12 @@ _COMMANDS = {
 
 @click.group("fleet", cls=LazyGroup, modules=_COMMANDS, invoke_without_command=True)
 @connection_options
-@click.option(
+@option(
     "--scheduler-name",
+    f"Whose bindings to place, by spec.schedulerName. May be repeated.  [{SCHEDULER_NAME}]",
     "scheduler_names",
     multiple=True,
     metavar="NAME",
-    help=f"Whose bindings to place, by spec.schedulerName. May be repeated.  [{SCHEDULER_NAME}]",
 )
 @placing_options()
 @switch("retry_blocked", LIVE_IMPROVEMENTS["retry_blocked"])
@@ -61,14 +61,7 @@ _COMMANDS = {
 )
 @operating_options(LEASE, PORT)
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    verbosity: int,
-    logging_format: logs.Form,
-    **flags: Any,  # noqa: ANN401 - read where they are used
-) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - read where they are used
     """Place workloads over many clusters, by affinity: a scheduler for Karmada's bindings.
 
     Without a command it runs against Karmada's API server, or against 'berth up', and places the bindings
@@ -77,12 +70,10 @@ def command(
     if ctx.invoked_subcommand is not None:
         _refuse_stray_flags(ctx)
         return
-    logs.set_up(logging_format, verbosity)
+    logs.set_up(flags["logging_format"], flags["verbosity"])
     fleet = settings_of(flags)
-    try:
+    with refusing(ValueError):
         settings = component_of(flags, LEASE)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
     identity = settings.election.identity if settings.election is not None else socket.gethostname()
 
     def make(client: Client, registry: CollectorRegistry) -> Work:

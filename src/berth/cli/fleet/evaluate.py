@@ -20,14 +20,7 @@ from berth.kube.schema import SchemaNode
 @placing_options(compat=True)
 @VALIDATE_OPTION
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    file: str,
-    validate: str,
-    **flags: Any,  # noqa: ANN401 - read by options_of
-) -> None:
+def command(ctx: click.Context, /, *, file: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Judge cases: a fleet and a binding a line in, the whole verdict a line out.
 
     FILE holds JSON lines, which may be compressed with gzip; without it, or with -, they are read from
@@ -35,7 +28,7 @@ def command(
     judged gives a line with "error", the others still run, and the exit code is 1.
     """
     options = options_of(flags)
-    fields = CaseFields(validate, _objects(), FleetCaseError)
+    fields = CaseFields(flags["validate"], _objects(), FleetCaseError)
     good = judge_lines(file, fields, decode_case, lambda case: evaluate_case(case, options))
     ctx.exit(0 if good else 1)
 

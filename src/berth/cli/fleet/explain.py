@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from berth.cli.fleet.documents import explanation_document
 from berth.cli.fleet.input import fleet_options, taken_in
-from berth.cli.fleet.reports import explanation_report
+from berth.cli.fleet.reports import explanation_document, explanation_report
 from berth.cli.input.manifests import progress_bar
 from berth.cli.output.documents import present
 from berth.fleet.offline.explanation import explain
@@ -33,15 +32,7 @@ _SHORT = {
 @fleet_options
 @click.option("-n", "--namespace", metavar="NS", help="The binding's namespace.")
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    binding: str,
-    form: str,
-    namespace: str | None,
-    **flags: Any,  # noqa: ANN401 - read by taken_in
-) -> None:
+def command(ctx: click.Context, /, *, binding: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Say why a workload goes to the clusters it goes to, and what would help if it fits on none.
 
     BINDING is its name, such as web-deployment, or the workload's, such as deployment/web. What is before it
@@ -50,17 +41,14 @@ def command(
     Exit code 0: it fits or its rules hold; 1: not so; 2: bad input.
     """
     given = taken_in(flags)
-    workload = find(given.workloads, binding, namespace)
+    workload = find(given.workloads, binding, flags["namespace"])
     with progress_bar("placing the others") as progress:
         simulation = simulate(
             given.fleet, given.workloads, retry=given.retry, asked=workload, progress=progress
         )
     explanation = explain(simulation, workload)
-    present(
-        form,
-        lambda: explanation_document(explanation, given.notes, given.warnings),
-        partial(explanation_report, explanation),
-    )
+    told = partial(explanation_report, explanation)
+    present(flags["form"], lambda: explanation_document(explanation, given.notes, given.warnings), told)
     ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)
 
 

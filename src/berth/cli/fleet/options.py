@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from berth.cli.input.components import given
-from berth.cli.input.options import Decorator, bool_option, in_this_order
+from berth.cli.input.options import Decorator, bool_option, in_this_order, option
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube import names
 
@@ -53,18 +53,17 @@ def switch(name: str, words: str) -> Decorator:
 def placing_options(*, compat: bool = False) -> Decorator:
     """Options of every command that decides; `compat` is whether Karmada's ways are the default."""
     return in_this_order(
-        click.option(
+        option(
             "--karmada-compat/--no-karmada-compat",
+            "Decide as Karmada's scheduler does, shortcomings included.",
             default=compat,
-            show_default=True,
-            help="Decide as Karmada's scheduler does, shortcomings included.",
         ),
         _keys_option("affinity"),
         _keys_option("anti-affinity"),
-        click.option(
+        option(
             "--enable-empty-workload-propagation",
+            "Clusters that are selected but get no replicas are targets, too.",
             is_flag=True,
-            help="Clusters that are selected but get no replicas are targets, too.",
         ),
         *(switch(name, words) for name, words in IMPROVEMENTS.items()),
     )

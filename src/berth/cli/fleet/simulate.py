@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from berth.cli.fleet.documents import simulation_document
 from berth.cli.fleet.input import fleet_options, taken_in
-from berth.cli.fleet.reports import simulation_report
+from berth.cli.fleet.reports import simulation_document, simulation_report
 from berth.cli.input.manifests import progress_bar
 from berth.cli.output.documents import present
 from berth.fleet.offline.simulation import simulate
@@ -21,14 +20,7 @@ from berth.fleet.offline.simulation import simulate
     "-n", "--namespace", metavar="NS", help="Show only the workloads of this namespace (all are placed)."
 )
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    form: str,
-    namespace: str | None,
-    **flags: Any,  # noqa: ANN401 - read by taken_in
-) -> None:
+def command(ctx: click.Context, /, *, namespace: str | None, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Place the workloads of manifests onto member clusters.
 
     Reads clusters, propagation policies, workloads of any kind, and bindings. Policies make bindings of the
@@ -41,9 +33,6 @@ def command(
         simulation = simulate(given.fleet, given.workloads, retry=given.retry, progress=progress)
     simulation.notes, simulation.warnings = given.notes, given.warnings
     shown = [w for w in simulation.workloads if namespace in (None, w.key[0])]
-    present(
-        form,
-        lambda: simulation_document(simulation, shown),
-        partial(simulation_report, simulation, shown),
-    )
+    told = partial(simulation_report, simulation, shown)
+    present(flags["form"], lambda: simulation_document(simulation, shown), told)
     ctx.exit(1 if any(namespace in (None, workload.key[0]) for workload in simulation.unplaced) else 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from berth.cli.input.options import LABEL_KEY, Decorator, in_this_order
+from berth.cli.input.options import LABEL_KEY, Decorator, in_this_order, option
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.kube.quota.exclusive import AVERAGE, LARGEST
 from berth.kube.well_known import HOSTNAME
@@ -21,33 +21,30 @@ def _repeated(name: str, metavar: str, words: str) -> Decorator:
 
 # The options that `policy_of` reads.
 limit_options = in_this_order(
-    click.option(
+    option(
         "--anti-affinity-limit",
+        "Which required anti-affinity may only have the allowed topology keys.",
         type=click.Choice((ALL_NAMESPACES, EVERY_RULE, NONE)),
         default=ALL_NAMESPACES,
-        show_default=True,
-        help="Which required anti-affinity may only have the allowed topology keys.",
     ),
-    click.option(
+    option(
         "--allowed-topology-key",
+        "A key that is within the limit; may be repeated.",
         "topology_keys",
         type=LABEL_KEY,
         multiple=True,
         default=(HOSTNAME,),
-        show_default=True,
         metavar="KEY",
-        help="A key that is within the limit; may be repeated.",
     ),
     _repeated("--exempt-namespace", "NS", "A namespace without the limit"),
     _repeated("--exempt-user", "USER", "A user who writes without the limit"),
     _repeated("--exempt-group", "GROUP", "A group whose members write without the limit"),
 )
-exclusive_charge_option = click.option(
+exclusive_charge_option = option(
     "--exclusive-charge",
+    "For which of the nodes it could get a pod that wants one for itself is charged.",
     type=click.Choice((LARGEST, AVERAGE)),
     default=LARGEST,
-    show_default=True,
-    help="For which of the nodes it could get a pod that wants one for itself is charged.",
 )
 
 

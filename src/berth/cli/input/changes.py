@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from berth.cli.input.manifests import configured_setup
-from berth.cli.input.options import Decorator, in_this_order
+from berth.cli.input.options import Decorator, in_this_order, option
 from berth.cli.input.validating import check_fields
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.what_if.changes import FORMS, REPLACE_ALL, WhatIfError
@@ -46,8 +46,8 @@ _HELP = {
 
 def _option(name: str) -> Decorator:
     if name == REPLACE_ALL:
-        return click.option(f"--{name}", count=True, help=_HELP[name])
-    return click.option(f"--{name}", multiple=True, metavar=FORMS[name], help=_HELP[name])
+        return option(f"--{name}", _HELP[name], count=True)
+    return option(f"--{name}", _HELP[name], multiple=True, metavar=FORMS[name])
 
 
 # An option for every change, each of which may be repeated.

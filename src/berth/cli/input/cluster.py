@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import click
 
+from berth.cli.input.options import refusing
 from berth.engine.offline.snapshot import Progress
 from berth.live.client import Client
 from berth.live.connection import HOME, ConnectionSettingsError, connect, existing, in_cluster
@@ -30,10 +31,8 @@ def ask(
         async with await client_of(kubeconfig, context) as client:
             return await question(client)
 
-    try:
+    with refusing(ConnectionSettingsError, ListingError):
         return asyncio.run(work())
-    except (ConnectionSettingsError, ListingError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 async def client_of(kubeconfig: str | None, context: str | None) -> Client:

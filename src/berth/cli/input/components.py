@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
-from berth.cli.input.options import Decorator, bool_option, in_this_order
+from berth.cli.input.options import Decorator, bool_option, in_this_order, option
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
 from berth.live.component.endpoint import ServingError, ServingSettings
@@ -56,10 +56,8 @@ DURATION, RATE = _Duration(), _Rate()
 
 # Where the cluster is.
 connection_options = in_this_order(
-    click.option(
-        "--kubeconfig", metavar="FILE", help="Credentials (by default the user's, or the pod's own)."
-    ),
-    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+    option("--kubeconfig", "Credentials (by default the user's, or the pod's own).", metavar="FILE"),
+    option("--context", "The kubeconfig's context to use.", metavar="NAME"),
 )
 log_options = in_this_order(
     click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True),
@@ -80,38 +78,17 @@ def operating_options(lease: str, port: int) -> Decorator:
     return in_this_order(
         log_options,
         bool_option("--leader-elect", help="Elect a leader first (by default true)."),
-        click.option(
-            "--leader-elect-lease-duration", type=DURATION, help="How long a leader is trusted.  [15s]"
-        ),
-        click.option(
-            "--leader-elect-renew-deadline", type=DURATION, help="How long it tries to renew.  [10s]"
-        ),
-        click.option("--leader-elect-retry-period", type=DURATION, help="Between two tries.  [2s]"),
-        click.option("--leader-elect-resource-name", metavar="NAME", help=f"The Lease.  [{lease}]"),
-        click.option("--leader-elect-resource-namespace", metavar="NS", help="Its namespace.  [kube-system]"),
-        click.option(
-            "--kube-api-qps", type=float, metavar="N", help="Requests a second (by default unlimited)."
-        ),
-        click.option(
-            "--kube-api-burst", type=int, metavar="N", help="Requests at once within that rate.  [100]"
-        ),
-        click.option(
-            "--bind-address",
-            default="127.0.0.1",
-            show_default=True,
-            help="Where to serve health and metrics.",
-        ),
-        click.option(
-            "--secure-port",
-            type=click.IntRange(0, 65535),
-            default=port,
-            show_default=True,
-            help="0: serve nothing.",
-        ),
-        click.option(
-            "--tls-cert-file", metavar="FILE", help="Certificate to serve with (by default self-signed)."
-        ),
-        click.option("--tls-private-key-file", metavar="FILE", help="Its key."),
+        option("--leader-elect-lease-duration", "How long a leader is trusted.  [15s]", type=DURATION),
+        option("--leader-elect-renew-deadline", "How long it tries to renew.  [10s]", type=DURATION),
+        option("--leader-elect-retry-period", "Between two tries.  [2s]", type=DURATION),
+        option("--leader-elect-resource-name", f"The Lease.  [{lease}]", metavar="NAME"),
+        option("--leader-elect-resource-namespace", "Its namespace.  [kube-system]", metavar="NS"),
+        option("--kube-api-qps", "Requests a second (by default unlimited).", type=float, metavar="N"),
+        option("--kube-api-burst", "Requests at once within that rate.  [100]", type=int, metavar="N"),
+        option("--bind-address", "Where to serve health and metrics.", default="127.0.0.1"),
+        option("--secure-port", "0: serve nothing.", type=click.IntRange(0, 65535), default=port),
+        option("--tls-cert-file", "Certificate to serve with (by default self-signed).", metavar="FILE"),
+        option("--tls-private-key-file", "Its key.", metavar="FILE"),
     )
 
 

@@ -18,6 +18,8 @@ from berth.cli.input.options import (
     gates_of,
     gates_option,
     in_this_order,
+    option,
+    refusing,
 )
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.output.tables import tell
@@ -45,12 +47,12 @@ INPUT_OPTIONS = (
         type=click.Path(allow_dash=True),
         help="File or folder with manifests, YAML or JSON; - is standard input. May be repeated.",
     ),
-    click.option(
+    option(
         "--kubeconfig",
+        "Read a live cluster instead, and change nothing there (without -f: by default the user's).",
         metavar="FILE",
-        help="Read a live cluster instead, and change nothing there (without -f: by default the user's).",
     ),
-    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+    option("--context", "The kubeconfig's context to use.", metavar="NAME"),
     VALIDATE_OPTION,
     click.option(
         "-o",
@@ -62,33 +64,32 @@ INPUT_OPTIONS = (
         help="How to show the result.",
     ),
 )
-_SEED = click.option(
+_SEED = option(
     "--seed",
+    "Choose among equally good nodes at random with this seed, instead of the first.",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Choose among equally good nodes at random with this seed, instead of the first.",
 )
-_SCHEDULER_NAMES = click.option(
+_SCHEDULER_NAMES = option(
     "--scheduler-name",
+    f"Place pods with this spec.schedulerName (by default {' and '.join(SCHEDULERS)}). May be repeated.",
     "scheduler_names",
     multiple=True,
     metavar="NAME",
-    help=f"Place pods with this spec.schedulerName (by default {' and '.join(SCHEDULERS)}). May be repeated.",
 )
-_CONFIG = click.option(
+_CONFIG = option(
     "--config",
+    "Place pods as this KubeSchedulerConfiguration says (kubescheduler.config.k8s.io/v1).",
     metavar="FILE",
-    help="Place pods as this KubeSchedulerConfiguration says (kubescheduler.config.k8s.io/v1).",
 )
 _SCHEDULING = (
     cluster_version_option,
-    click.option(
+    option(
         "--hard-pod-affinity-weight",
+        "What a running pod's required affinity counts as a preference of its peers.",
         type=click.IntRange(0, 100),
         default=1,
-        show_default=True,
         metavar="N",
-        help="What a running pod's required affinity counts as a preference of its peers.",
     ),
     daemon_namespaces_option,
     gates_option("Switch features, all of them on by default."),
@@ -151,11 +152,9 @@ def setup_of(settings: PlacingSettings) -> SchedulerSetup:
 
 def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> SchedulerSetup:
     """The same by a configuration; whatever is wrong with it ends the command."""
-    try:
+    with refusing(ValueError):
         configuration = load_configuration(file)
         found = configured(configuration, base, names)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
     for note in configuration.notes:
         tell("note", note)
     return found
@@ -187,14 +186,12 @@ def read_files(
     profiles: Mapping[str, Options] | None = None,
 ) -> Snapshot:
     """The snapshot in the files; whatever is wrong with them ends the command."""
-    try:
+    with refusing(ManifestError, SnapshotError):
         with progress_bar("reading") as progress:
             manifests = load(files, progress=progress)
         warnings = check_fields(manifests, validate)
         with progress_bar("taking in") as progress:
             snapshot = read(manifests, options, progress, profiles=profiles)
-    except (ManifestError, SnapshotError) as error:
-        raise click.ClickException(str(error)) from None
     snapshot.warnings += warnings
     return _noted(snapshot)
 
@@ -204,7 +201,7 @@ def _read_cluster(
 ) -> Snapshot:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
 
-    try:
+    with refusing(ManifestError, SnapshotError):
         with progress_bar("listing") as progress:
             found = list_from(settings["kubeconfig"], settings["context"], kinds, progress)
         if settings["kubernetes_version"] is None:
@@ -219,8 +216,6 @@ def _read_cluster(
         )
         with progress_bar("taking in") as progress:
             snapshot = read(found.manifests, options, progress, origin, profiles=profiles)
-    except (ManifestError, SnapshotError) as error:
-        raise click.ClickException(str(error)) from None
     snapshot.notes[:0] = found.notes
     assume_daemon_namespaces(snapshot, options)
     return _noted(snapshot)

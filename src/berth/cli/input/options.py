@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -26,10 +27,24 @@ def in_this_order(*options: Decorator) -> Decorator:
     return decorate
 
 
+def option(name: str, words: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's own
+    """An option of which `--help` says the default, if it has one."""
+    return click.option(name, *names, help=words, show_default="default" in more, **more)
+
+
 def bool_option(*names: str, **more: str | bool) -> Decorator:
     """A flag that may have a value, such as ``--x``, ``--x=true`` or ``--x=false``; a default is shown."""
     kept: dict[str, Any] = {**more, "show_default": "default" in more}
     return click.option(*names, type=bool, is_flag=False, flag_value=True, metavar="BOOL", **kept)
+
+
+@contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Whatever of these kinds goes wrong within ends the command, with the sentence that it says."""
+    try:
+        yield
+    except kinds as error:
+        raise click.ClickException(str(error)) from None
 
 
 class _LabelKey(click.ParamType[str]):
@@ -45,19 +60,18 @@ LABEL_KEY = _LabelKey()
 
 # --- versions -------------------------------------------------------------------------------------
 
-version_option = click.option(
+version_option = option(
     "--kubernetes-version",
+    "The version of Kubernetes whose behaviour is followed.",
     type=click.Choice(tuple(VERSIONS)),
     default=NEWEST.name,
-    show_default=True,
-    help="The version of Kubernetes whose behaviour is followed.",
 )
 # For what reads a live cluster, too.
-cluster_version_option = click.option(
+cluster_version_option = option(
     "--kubernetes-version",
-    type=click.Choice(tuple(VERSIONS)),
-    help="The version of Kubernetes whose behaviour is followed "
+    "The version of Kubernetes whose behaviour is followed "
     f"(by default the cluster's own, and {NEWEST.name} for files).",
+    type=click.Choice(tuple(VERSIONS)),
 )
 
 # --- feature gates --------------------------------------------------------------------------------
@@ -99,19 +113,18 @@ class _Namespaces(click.ParamType[frozenset[str]]):
         return names
 
 
-daemon_namespaces_option = click.option(
+daemon_namespaces_option = option(
     "--daemon-namespaces",
+    "Pods in these namespaces are left out of required anti-affinity ('': none are).",
     type=_Namespaces(),
     default=_DAEMON_NAMESPACES,
-    show_default=True,
     metavar="NS,NS",
-    help="Pods in these namespaces are left out of required anti-affinity ('': none are).",
 )
 # Where a configuration may say it, too: None if the flag is not given.
-configured_daemon_namespaces_option = click.option(
+configured_daemon_namespaces_option = option(
     "--daemon-namespaces",
+    "Pods in these namespaces are left out of required anti-affinity "
+    f"(by default {_DAEMON_NAMESPACES}, or as --config says; '': none are).",
     type=_Namespaces(),
     metavar="NS,NS",
-    help="Pods in these namespaces are left out of required anti-affinity "
-    f"(by default {_DAEMON_NAMESPACES}, or as --config says; '': none are).",
 )

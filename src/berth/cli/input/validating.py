@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 import click
 
+from berth.cli.input.options import option
 from berth.cli.output.tables import tell
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.unknown_fields import CustomSchemas
 
 STRICT, WARN, IGNORE = "strict", "warn", "ignore"
 
-VALIDATE_OPTION = click.option(
+VALIDATE_OPTION = option(
     "--validate",
+    "Refuse unknown fields and kinds in files, warn about them, or drop them in silence.",
     type=click.Choice((STRICT, WARN, IGNORE)),
     default=WARN,
-    show_default=True,
-    help="Refuse unknown fields and kinds in files, warn about them, or drop them in silence.",
 )
 
 

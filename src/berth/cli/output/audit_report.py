@@ -48,7 +48,8 @@ def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
         yield from _rebalancing(audit.rebalancing, term, wide=wide)
     if audit.faulty:
         yield term.title("Pods whose annotation is not valid, so that nobody enforces its rules:")
-        yield _faulty(audit.faulty, term, wide=wide)
+        rows = [(e.namespace, e.name, e.pod.spec.node_name, e.fault) for e in audit.faulty]
+        yield first_rows(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, most=_most(wide=wide), of="pods")
         yield ""
     yield from _conclusion(audit, term)
 
@@ -61,13 +62,17 @@ def _most(*, wide: bool) -> int | None:
 
 
 def _violations(audit: Audit, term: Terminal, *, wide: bool) -> str:
-    violations = [(audit.entries[found.pod], found) for found in sorted(audit.violations, key=_urgency)]
+    def urgency(violation: RuleViolation) -> int:
+        return list(_COLOURS).index(_kind(violation))
+
+    violations = [(audit.entries[found.pod], found) for found in sorted(audit.violations, key=urgency)]
     if not wide and len(violations) > _ROWS_LISTED:
         return _by_owner(violations, term)
     rows: list[list[object]] = []
     for entry, found in violations:
         row: list[object] = [entry.namespace, entry.name, found.node, found.rule, _kind(found)]
-        rows.append([*row, entry.owner, _path(found), found.cause] if wide else [*row, found.cause])
+        path = f"{found.path} (of the other pod)" if found.of_peer else found.path
+        rows.append([*row, entry.owner, path, found.cause] if wide else [*row, found.cause])
     more = ("OWNER", "PATH") if wide else ()
     return table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
 
@@ -76,14 +81,6 @@ def _kind(violation: RuleViolation) -> str:
     if violation.execution:
         return _EXECUTION
     return _HARD if violation.hard else _SOFT
-
-
-def _urgency(violation: RuleViolation) -> int:
-    return list(_COLOURS).index(_kind(violation))
-
-
-def _path(violation: RuleViolation) -> str | None:
-    return f"{violation.path} (of the other pod)" if violation.of_peer else violation.path
 
 
 def _by_owner(violations: list[tuple[Entry, RuleViolation]], term: Terminal) -> str:
@@ -173,11 +170,6 @@ def _held_back(eviction: Eviction) -> str:
         how = "one by one" if eviction.one_by_one else "halt"
         halt = [f"{how} in {name_of(eviction.halt.domain)}"]
     return ", ".join([*halt, *(f"budget {budget.name}" for budget in eviction.stopped_by)])
-
-
-def _faulty(entries: list[Entry], term: Terminal, *, wide: bool) -> str:
-    rows = [(entry.namespace, entry.name, entry.pod.spec.node_name, entry.fault) for entry in entries]
-    return first_rows(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, most=_most(wide=wide), of="pods")
 
 
 def _why(eviction: Eviction, *, wide: bool) -> str:

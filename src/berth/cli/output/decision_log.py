@@ -6,7 +6,7 @@ import logging
 
 from berth.engine.execution.rebalancing import Move
 from berth.eviction import EvictionDecision
-from berth.fleet.placement.decision import PlacementDecision
+from berth.fleet.placement.fleet import PlacementDecision
 from berth.live.logs import say, v
 
 _log = logging.getLogger(__name__)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import click
@@ -69,6 +71,16 @@ def _document(kind: str, content: Document, snapshot: Snapshot) -> Document:
     assumed = snapshot.daemon_namespaces
     more = {} if assumed is None else {"daemonNamespaces": assumed}
     return {**document_of(kind, content, snapshot.notes, snapshot.warnings), **more}
+
+
+def fields(item: object, *names: str) -> Document:
+    """Attributes of what was found, under their names on the wire."""
+    return {wire: getattr(item, name) for name, wire in _on_the_wire(names)}
+
+
+@cache
+def _on_the_wire(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(name, re.sub("_([a-z])", lambda found: found[1].upper(), name)) for name in names]
 
 
 def what_if_document(kind: str, found: msgspec.Struct, snapshot: Snapshot) -> Document:
@@ -144,19 +156,8 @@ def _zone(zone: ZoneDomain) -> Document:
 
 
 def _spread(spread: Spread) -> Document:
-    return {
-        "namespace": spread.namespace,
-        "owner": spread.owner,
-        "path": spread.path,
-        "topologyKey": spread.topology_key,
-        "whenUnsatisfiable": spread.when_unsatisfiable,
-        "selector": spread.selector,
-        "counts": spread.counts,
-        "minimum": spread.minimum,
-        "skew": spread.skew,
-        "maxSkew": spread.max_skew,
-        "ok": spread.ok,
-    }
+    told = ("namespace", "owner", "path", "topology_key", "when_unsatisfiable", "selector")
+    return fields(spread, *told, "counts", "minimum", "skew", "max_skew", "ok")
 
 
 def explanation_document(explanation: Explanation, snapshot: Snapshot) -> Document:
@@ -188,21 +189,9 @@ def explanation_document(explanation: Explanation, snapshot: Snapshot) -> Docume
 
 def _node(node: NodeVerdict, workloads: Workloads) -> Document:
     return {
-        "name": node.name,
-        "zone": node.zone,
-        "feasible": node.feasible,
-        "total": node.total,
+        **fields(node, "name", "zone", "feasible", "total"),
         "rejections": [verdict_document(verdict, workloads) for verdict in node.verdicts],
-        "scores": [
-            {
-                "rule": score.rule,
-                "raw": score.raw,
-                "normalized": score.normalized,
-                "weight": score.weight,
-                "weighted": score.weighted,
-            }
-            for score in node.scores
-        ],
+        "scores": [fields(s, "rule", "raw", "normalized", "weight", "weighted") for s in node.scores],
     }
 
 
@@ -234,10 +223,7 @@ def _preemption(found: Preemption | None) -> Document | None:
 
 
 def _relaxation(relaxation: Relaxation) -> Document:
-    changes = [
-        {"kind": change.kind, "object": change.object, "path": change.path, "value": change.value}
-        for change in relaxation.changes
-    ]
+    changes = [fields(change, "kind", "object", "path", "value") for change in relaxation.changes]
     return {"sentence": relaxation.sentence, "changes": changes, "nodes": relaxation.nodes}
 
 
@@ -265,12 +251,7 @@ def audit_document(audit: Audit) -> Document:
         "budgets": [_budget(budget) for budget in audit.budgets],
         **_rebalancing(audit.rebalancing),
         "invalidAnnotations": [
-            {
-                **entry.named,
-                "node": entry.pod.spec.node_name,
-                "why": entry.fault,
-            }
-            for entry in audit.faulty
+            {**entry.named, "node": entry.pod.spec.node_name, "why": entry.fault} for entry in audit.faulty
         ],
     }
     return _document("Audit", content, snapshot)
@@ -283,9 +264,7 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
     return {
         "rebalancing": [
             {
-                "namespace": workload.namespace,
-                "owner": workload.owner,
-                "refusal": workload.refusal,
+                **fields(workload, "namespace", "owner", "refusal"),
                 "stoppedBy": [budget.name for budget in workload.stopped_by],
                 "moves": [
                     {
@@ -294,8 +273,8 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
                         "node": move.node,
                         "landsOn": move.landing,
                         "why": move.why,
-                        "before": {"hard": move.before.hard, "soft": move.before.soft},
-                        "after": {"hard": move.after.hard, "soft": move.after.soft},
+                        "before": fields(move.before, "hard", "soft"),
+                        "after": fields(move.after, "hard", "soft"),
                     }
                     for turn, move in zip(workload.turns, workload.moves, strict=True)
                 ],
@@ -315,12 +294,9 @@ def _eviction(eviction: Eviction) -> Document:
         "oneByOne": eviction.one_by_one,
         "breaches": [
             {
-                "pod": violation.pod,
-                "kind": violation.kind,
-                "rule": violation.rule,
+                **fields(violation, "pod", "kind", "rule"),
                 "code": violation.because.code,
-                "path": violation.path,
-                "cause": violation.cause,
+                **fields(violation, "path", "cause"),
                 "topology": list(violation.topology) if violation.topology else None,
                 "peers": list(violation.peers),
             }
@@ -330,24 +306,10 @@ def _eviction(eviction: Eviction) -> Document:
 
 
 def _halt(halt: Halt) -> Document:
-    return {
-        "domain": halt.domain,
-        "going": halt.going,
-        "running": halt.running,
-        "share": round(halt.share, 4),
-        "moving": halt.moving,
-        "staying": halt.staying,
-    }
+    share = {"share": round(halt.share, 4)}
+    return {**fields(halt, "domain", "going", "running"), **share, **fields(halt, "moving", "staying")}
 
 
 def _budget(budget: DisruptionBudget) -> Document:
-    return {
-        "namespace": budget.namespace,
-        "name": budget.name,
-        "selector": str(budget.selector),
-        "pods": budget.pods,
-        "healthy": budget.healthy,
-        "desired": budget.desired,
-        "allowed": budget.allowed,
-        "computed": budget.computed,
-    }
+    counted = fields(budget, "pods", "healthy", "desired", "allowed", "computed")
+    return {**fields(budget, "namespace", "name"), "selector": str(budget.selector), **counted}

@@ -36,7 +36,10 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
         yield indented(f"Scheduling gates: {', '.join(explanation.entry.gates)}", "", term)
     yield from _turn(explanation, term)
     yield from _nodes(explanation, term, wide=wide)
-    yield from _first_looks(explanation, term)
+    if explanation.clues:
+        yield ""
+        yield term.title("Look at this first:")
+        yield from (indented(clue, "  - ", term) for clue in explanation.clues)
     yield from _waits(explanation, term)
     scored = any(node.feasible for node in explanation.nodes)
     if explanation.relaxations:
@@ -91,14 +94,6 @@ def _nodes(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
         yield _scores(scored, explanation.node, term, wide=wide)
     if explanation.decision:
         yield indented(explanation.decision, "", term)
-
-
-def _first_looks(explanation: Explanation, term: Terminal) -> Iterator[str]:
-    if explanation.clues:
-        yield ""
-        yield term.title("Look at this first:")
-        for clue in explanation.clues:
-            yield indented(clue, "  - ", term)
 
 
 def _waits(explanation: Explanation, term: Terminal) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from berth import __version__
-from berth.cli.output.documents import Document
+from berth.cli.output.documents import Document, fields
 from berth.cli.output.tables import Terminal, count, indented
 from berth.engine.offline.lint.findings import CheckWords, Finding, Severity
 from berth.engine.offline.lint.linting import LintResult
@@ -85,9 +85,7 @@ def _finding(placed: Placed) -> Document:
         "file": found.source.file,
         "line": placed.line,
         "object": found.title,
-        "path": found.path,
-        "why": found.why,
-        "fix": found.fix,
+        **fields(found, "path", "why", "fix"),
     }
 
 

@@ -64,24 +64,22 @@ def _placements(simulation: Simulation, term: Terminal, *, wide: bool) -> str:
     if wide:
         headers[5:5] = ["PRIORITY"]
     rows: list[list[object]] = []
-    snapshot = simulation.snapshot
-    for placement in simulation.placements:
-        entry = placement.entry
-        rows.append(
-            [entry.namespace, entry.name, placement.node, snapshot.zone_of(placement.node), placement.score]
-        )
-        rows[-1] += [entry.priority, entry.owner] if wide else [entry.owner]
-    for unplaced in simulation.unplaced:
-        entry = unplaced.entry
-        rows.append([entry.namespace, entry.name, None, None, None])
-        rows[-1] += [entry.priority, entry.owner] if wide else [entry.owner]
+    for item in _everything(simulation):
+        entry = item.entry
+        where: list[object] = [None, None, None]
+        if isinstance(item, PodPlacement):
+            where = [item.node, simulation.snapshot.zone_of(item.node), item.score]
+        rows.append([entry.namespace, entry.name, *where, *([entry.priority] if wide else []), entry.owner])
     return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
+
+
+def _everything(simulation: Simulation) -> list[PodPlacement | UnplacedPod]:
+    return [*simulation.placements, *simulation.unplaced]
 
 
 def _by_owner(simulation: Simulation, term: Terminal) -> str:
     groups: dict[tuple[str, str], list[PodPlacement | UnplacedPod]] = {}
-    everything: list[PodPlacement | UnplacedPod] = [*simulation.placements, *simulation.unplaced]
-    for item in everything:
+    for item in _everything(simulation):
         key = (item.entry.namespace, item.entry.workload)
         groups.setdefault(key, []).append(item)
     rows = []

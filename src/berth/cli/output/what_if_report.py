@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from berth.cli.output.tables import YES_OR_NO, Style, Terminal, count, first_of, first_rows, indented, table
 from berth.engine.offline.what_if.outcome import (
     LargestPod,
-    Measures,
     PodMove,
     SkewState,
     StrandedPod,
@@ -378,7 +377,7 @@ def versus_report(found: Versus, term: Terminal, *, wide: bool) -> Iterator[str]
             ("worst skew", lambda m: m.worst_skew),
             ("nodes used", lambda m: m.nodes_used),
             ("largest pod that fits", lambda m: _largest(m.largest_pod)),
-            ("fragmentation", _fragmentation),
+            ("fragmentation", lambda m: f"{100 * m.fragmentation:.0f}%"),
         )
     ]
     yield table(("", a.name, b.name), rows, term)
@@ -387,10 +386,6 @@ def versus_report(found: Versus, term: Terminal, *, wide: bool) -> Iterator[str]
         yield term.title("On another node:")
         pods = [(each.pod, each.a, each.b) for each in found.differing]
         yield first_rows(("POD", a.name, b.name), pods, term, most=None if wide else _PODS_LISTED, of="pods")
-
-
-def _fragmentation(measures: Measures) -> str:
-    return f"{100 * measures.fragmentation:.0f}%"
 
 
 def _largest(pod: LargestPod | None) -> str:

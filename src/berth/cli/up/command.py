@@ -10,8 +10,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,105 +18,69 @@ import click
 
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
 from berth.cli.input.components import first_of, log_options
-from berth.cli.input.eviction import eviction_of, eviction_options
-from berth.cli.input.options import daemon_namespaces_option, version_option
-from berth.cli.input.spreading import spreading_of, spreading_options
+from berth.cli.input.eviction import eviction_of, eviction_options, spreading_of, spreading_options
+from berth.cli.input.options import daemon_namespaces_option, option, refusing, version_option
 from berth.cli.output.tables import tell
-from berth.cli.up.control_plane import ComponentGates, gate_options, read_gates
+from berth.cli.up.control_plane import Plane, UpSettings, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.page import PageProcessSettings
-from berth.cli.up.plane import Plane
 from berth.cli.up.processes import PageProcess, ServerProcess, ServerStartError, check_port
-from berth.controllers.hollow.manifests import Shape, make_nodes
+from berth.controllers.hollow.registration import Shape, make_nodes
 from berth.engine.state.options import Options
-from berth.eviction import EvictionSettings
 from berth.kube.api_resources import NODES
+from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.objects import Node, RawObject
-from berth.kube.versions import VERSIONS
+from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingError, ServingSettings
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.server import DataDirError, Prepared, ServerSettings, prepare
-from berth.spreading import SpreadingSettings
 
 DEFAULT_NODES = 6
 _KUBECONFIG_MODE = 0o600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpSettings:
-    """What the user asked for; `nodes` None means: what is there, or a few if there is nothing."""
-
-    settings: ServerSettings
-    gates: ComponentGates
-    shape: Shape | None
-    zones: int
-    racks: int
-    manifests: list[RawObject]
-    demo: bool
-    scheduler: bool = True
-    fleet: bool = True
-    metrics_port: int | None = None
-    logging_format: logs.Form = "text"
-    verbosity: int = 0
-    eviction: EvictionSettings = field(default_factory=EvictionSettings)
-    spreading: SpreadingSettings = field(default_factory=SpreadingSettings)
-    web_port: int | None = None
+# What is asked for in the words of the flags.
+_AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "verbosity")
 
 
 @click.command("up")
-@click.option(
+@option(
     "--data-dir",
+    "Where the state is kept; started again with the same one, it continues.",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(".berth"),
-    show_default=True,
-    help="Where the state is kept; started again with the same one, it continues.",
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 takes a free one."
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
+@option("--port", "0 takes a free one.", type=click.IntRange(0, 65535), default=6443)
+@option("--host", "The address to listen on.", default="127.0.0.1")
+@option(
     "--nodes",
+    f"Hollow nodes to have (by default those that are there, or {DEFAULT_NODES}).",
     type=click.IntRange(0, 65536),
     metavar="N",
-    help=f"Hollow nodes to have (by default those that are there, or {DEFAULT_NODES}).",
 )
-@click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones to put them in.")
-@click.option("--racks", type=click.IntRange(1), default=2, show_default=True, help="Racks in every zone.")
-@click.option(
-    "--node-file", type=click.Path(), metavar="FILE", help="Node manifests to run hollow nodes for."
-)
-@click.option(
+@option("--zones", "Zones to put them in.", type=click.IntRange(1), default=3)
+@option("--racks", "Racks in every zone.", type=click.IntRange(1), default=2)
+@option("--node-file", "Node manifests to run hollow nodes for.", type=click.Path(), metavar="FILE")
+@option(
     "--kubeconfig-out",
+    "Where to write the kubeconfig (by default in the data directory).",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write the kubeconfig (by default in the data directory).",
 )
 @gate_options
 @daemon_namespaces_option
 @version_option
-@click.option(
-    "--scheduler/--no-scheduler",
-    default=True,
-    show_default=True,
-    help="Whether to schedule, or leave pods to a scheduler beside it.",
+@option(
+    "--scheduler/--no-scheduler", "Whether to schedule, or leave pods to a scheduler beside it.", default=True
 )
-@click.option(
+@option(
     "--fleet/--no-fleet",
+    "Whether to place Karmada's bindings that name no scheduler, or leave them to one beside it.",
     default=True,
-    show_default=True,
-    help="Whether to place Karmada's bindings that name no scheduler, or leave them to one beside it.",
 )
-@click.option(
-    "--web/--no-web",
-    default=True,
-    show_default=True,
-    help="Whether to serve the page that shows the cluster.",
-)
+@option("--web/--no-web", "Whether to serve the page that shows the cluster.", default=True)
 @click.option(
     "--web-port",
     type=click.IntRange(0, 65535),
@@ -125,96 +88,64 @@ class UpSettings:
     metavar="PORT",
     help="The page's port (by default a free one).",
 )
-@click.option("--demo", is_flag=True, help="Fill in a small, telling scenario.")
-@click.option(
+@option("--demo", "Fill in a small, telling scenario.", is_flag=True)
+@option(
     "--metrics-port",
+    "Serve the scheduler's and the controllers' metrics here; 0 takes a free one (by default nowhere).",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Serve the scheduler's and the controllers' metrics here; 0 takes a free one (by default nowhere).",
 )
-@click.option(
-    "--eviction-dry-run", is_flag=True, help="Only tell which pods would be evicted for their affinity."
-)
+@option("--eviction-dry-run", "Only tell which pods would be evicted for their affinity.", is_flag=True)
 @eviction_options
 @spreading_options
 @limit_options
 @exclusive_charge_option
 @log_options
 @click.pass_context
-def command(  # noqa: PLR0913 - one parameter an option
-    ctx: click.Context,
-    /,
-    *,
-    data_dir: Path,
-    port: int,
-    host: str,
-    nodes: int | None,
-    zones: int,
-    racks: int,
-    node_file: str | None,
-    kubeconfig_out: Path | None,
-    kubernetes_version: str,
-    scheduler: bool,
-    fleet: bool,
-    web: bool,
-    web_port: int,
-    demo: bool,
-    metrics_port: int | None,
-    eviction_dry_run: bool,
-    verbosity: int,
-    logging_format: logs.Form,
-    **flags: Any,  # noqa: ANN401 - features, and how pods are evicted
-) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
 
     Everything is on this machine: an API server with its state in SQLite, the workload controllers, a
     scheduler, and nodes that run no containers but say they do. Ctrl-C stops it.
     """
-    logs.set_up(logging_format, verbosity)
-    gates = read_gates(flags)
-    version = VERSIONS[kubernetes_version]
+    logs.set_up(flags["logging_format"], flags["verbosity"])
+    gates, version = read_gates(flags), VERSIONS[flags["kubernetes_version"]]
     options = Options(gates=gates.controllers, daemon_namespaces=flags["daemon_namespaces"], version=version)
-    try:
-        eviction = eviction_of(flags, options, dry_run=eviction_dry_run)
+    with refusing(ManifestError, ValueError):
+        eviction = eviction_of(flags, options, dry_run=flags["eviction_dry_run"])
         spreading = spreading_of(flags, gates.controllers)
-        manifests = _read_nodes(node_file) if node_file else []
-    except (ManifestError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
-    shape = None if nodes is None else Shape(nodes=nodes, zones=zones, racks=racks)
-    with _locked(data_dir):
-        try:
-            settings = ServerSettings(
-                data_dir=data_dir.absolute(),
-                host=host,
-                port=check_port(host, port),
-                kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
-                gates=gates.server,
-                version=version,
-                policy=policy_of(flags),
-                exclusive_charge=flags["exclusive_charge"],
-                daemon_namespaces=flags["daemon_namespaces"],
-            )
-            asked = UpSettings(
-                settings=settings,
-                gates=gates,
-                shape=shape,
-                zones=zones,
-                racks=racks,
-                manifests=manifests,
-                demo=demo,
-                scheduler=scheduler,
-                fleet=fleet,
-                metrics_port=None if metrics_port is None else check_port(host, metrics_port),
-                eviction=eviction,
-                spreading=spreading,
-                logging_format=logging_format,
-                verbosity=verbosity,
-                web_port=check_port(host, web_port) if web else None,
-            )
-            code = _run(_up(asked))
-        except ServerStartError as error:
-            raise click.ClickException(str(error)) from None
+        manifests = _read_nodes(flags["node_file"]) if flags["node_file"] else []
+    zones, racks, metrics = flags["zones"], flags["racks"], flags["metrics_port"]
+    shape = None if flags["nodes"] is None else Shape(nodes=flags["nodes"], zones=zones, racks=racks)
+    with _locked(flags["data_dir"]), refusing(ServerStartError):
+        asked = UpSettings(
+            settings=_server(flags, gates.server, version),
+            gates=gates,
+            shape=shape,
+            manifests=manifests,
+            metrics_port=None if metrics is None else check_port(flags["host"], metrics),
+            eviction=eviction,
+            spreading=spreading,
+            web_port=check_port(flags["host"], flags["web_port"]) if flags["web"] else None,
+            **{name: flags[name] for name in _AS_GIVEN},
+        )
+        code = _run(_up(asked))
     ctx.exit(code)
+
+
+def _server(flags: Mapping[str, Any], gates: FeatureGates, version: KubernetesVersion) -> ServerSettings:
+    written = flags["kubeconfig_out"]
+    return ServerSettings(
+        data_dir=flags["data_dir"].absolute(),
+        host=flags["host"],
+        port=check_port(flags["host"], flags["port"]),
+        kubeconfig_out=written.absolute() if written else None,
+        gates=gates,
+        version=version,
+        policy=policy_of(flags),
+        exclusive_charge=flags["exclusive_charge"],
+        daemon_namespaces=flags["daemon_namespaces"],
+    )
 
 
 def _read_nodes(file: str) -> list[RawObject]:
@@ -321,11 +252,7 @@ async def _start(
         client,
         await discover(client),
         nodes,
-        asked.gates,
-        scheduler=asked.scheduler,
-        fleet=asked.fleet,
-        eviction=asked.eviction,
-        spreading=asked.spreading,
+        asked,
         certificate=prepared.ca_file.read_text(),
     )
     serving = None

@@ -1,28 +1,30 @@
-"""The machines of `berth up` except the schedulers, and the cache they share: put together in one place."""
+"""The machines of `berth up`, the cache they share, and the one task that they run in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
 
+from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.input.options import gates_of, gates_option, in_this_order
+from berth.cli.output.attempt_log import log_failed_attempt
+from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.controllers.disruption import DisruptionController
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.pods import Kubelets
-from berth.controllers.hollow.registration import Registration
-from berth.controllers.namespaces import NamespaceController
-from berth.controllers.node_lifecycle import NodeLifecycle
+from berth.controllers.hollow.registration import Registration, Shape
+from berth.controllers.namespaces import NamespaceController, RootCertificatePublisher
+from berth.controllers.node_lifecycle import NodeLifecycle, TaintEviction
 from berth.controllers.propagation import (
     ClusterEvictionController,
     PropagationController,
     UnmatchedPolicies,
 )
-from berth.controllers.root_certificate import RootCertificatePublisher
-from berth.controllers.taint_eviction import TaintEviction
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.jobs.cron_job import CronJobController
@@ -31,12 +33,26 @@ from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
-from berth.kube.api_resources import EVENTS, POLICIES, VIEWS, Resource
+from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
+from berth.kube.api_resources import CLUSTER_BINDINGS, EVENTS, POLICIES, RESOURCE_BINDINGS, VIEWS, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.karmada import as_scheduled
 from berth.kube.objects import PartialObjectMetadata, RawObject
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
+from berth.live import logs
+from berth.live.client import Client
+from berth.live.component.endpoint import ServingSettings
+from berth.live.component.serving import serve
+from berth.live.machine_loop import MachineSettings
+from berth.live.referred_kinds import LateResources
+from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
 from berth.machines.recorder import silent
+from berth.scheduler.machine import Scheduler
+from berth.scheduler.metrics import SchedulerMetrics
+from berth.scheduler.state import SchedulerSettings
+from berth.server import ServerSettings
 from berth.spreading import KeepSpread, SpreadingSettings
 from berth.spreading.machine import SpreadingMetrics
 
@@ -184,5 +200,117 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     return ControlPlane(cache, controllers, garbage, namespaces, registration, propagation)
 
 
-def view_of(resource: Resource) -> type[Any]:
-    return VIEWS.get(resource, PartialObjectMetadata)
+# --- running them ---------------------------------------------------------------------------------
+
+# Registering thousands of nodes is only as fast as requests are made side by side.
+CONTROLLERS = MachineSettings(concurrency=32)
+# The server is one process: more requests of the scheduler at a time would only make others wait.
+BINDINGS, WRITERS = 12, 3
+# Pods that name no scheduler are ours, too: there is no other.
+SCHEDULER_NAMES = ("default-scheduler", "berth")
+# Bindings with another name, such as that of `berth fleet`, are left to a scheduler beside us.
+FLEET_NAMES = frozenset((DEFAULT_SCHEDULER_NAME,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpSettings:
+    """What the user asked for; `shape` None means: what is there, or a few if there is nothing."""
+
+    settings: ServerSettings
+    gates: ComponentGates
+    shape: Shape | None
+    zones: int
+    racks: int
+    manifests: list[RawObject]
+    demo: bool
+    scheduler: bool = True
+    fleet: bool = True
+    metrics_port: int | None = None
+    logging_format: logs.Form = "text"
+    verbosity: int = 0
+    eviction: EvictionSettings = field(default_factory=EvictionSettings)
+    spreading: SpreadingSettings = field(default_factory=SpreadingSettings)
+    web_port: int | None = None
+
+
+class Plane:
+    """Everything that is a client of the API server: controllers, hollow nodes and schedulers.
+
+    Attributes:
+        registry: What the schedulers and the controllers count.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resources: Iterable[Resource],
+        nodes: list[RawObject],
+        asked: UpSettings,
+        certificate: str,
+    ) -> None:
+        known = list(resources)
+        self._client = client
+        self.registry = CollectorRegistry()
+        self.plane: ControlPlane = assemble(
+            known,
+            nodes=nodes,
+            gates=asked.gates,
+            registry=self.registry,
+            tell=log_decision,
+            eviction=asked.eviction,
+            spreading=asked.spreading,
+            certificate=certificate,
+        )
+        self._dynamic = LateResources(client, known, self.plane.learn)
+        self.runner = Runner(
+            client,
+            self.plane.controllers,
+            {each: VIEWS.get(each, PartialObjectMetadata) for each in {*known, *Scheduler.watches}},
+            first=(self.plane.cache, self._dynamic),
+            optional=OPTIONAL,
+            settings=CONTROLLERS,
+        )
+        if asked.scheduler:
+            options = replace(asked.eviction.options, gates=asked.gates.scheduler)
+            self.runner.add(*_make_scheduler(options, self.registry))
+        if asked.fleet and set(FleetScheduler.watches) <= set(known):
+            self.runner.add(*_make_fleet(self.registry))
+
+    async def run(self, serving: ServingSettings | None = None) -> None:
+        """Run until cancelled; `serving`: where to show health and metrics."""
+        async with asyncio.TaskGroup() as group:
+            if serving is not None:
+                group.create_task(self._serve(serving))
+            group.create_task(self.runner.run())
+            group.create_task(self._dynamic.run(self.runner))
+
+    async def _serve(self, settings: ServingSettings) -> None:
+        async with serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
+            await asyncio.Event().wait()
+
+    async def ready(self, progress: Callable[[int, int], None]) -> None:
+        """Wait until everything is in step and every node is registered."""
+        await self.runner.synced()
+        total = len(self.plane.registration.waiting)
+        while left := len(self.plane.registration.waiting):
+            progress(total - left, total)
+            await asyncio.sleep(0.05)
+        progress(total, total)
+
+
+def _make_scheduler(options: Options, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
+    profiles = dict.fromkeys(SCHEDULER_NAMES, options)
+    settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS, announce_groups=True)
+    metrics = SchedulerMetrics(time.perf_counter, registry)
+    machine = Scheduler(settings, metrics=metrics, tell=log_failed_attempt)
+    return machine, scheduler_runs(settings, writers=WRITERS)
+
+
+def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSettings]:
+    """The scheduler of bindings, which sees them in another way than the controllers that make them.
+
+    The bindings that our own controllers make have the labels of their workloads, which need not be watched.
+    """
+    settings = FleetSettings(scheduler_names=FLEET_NAMES)
+    machine = FleetScheduler(settings, identity="berth-up", metrics=FleetMetrics(registry), tell=PlacingLog())
+    return machine, MachineSettings(lenses={RESOURCE_BINDINGS: as_scheduled, CLUSTER_BINDINGS: as_scheduled})

@@ -7,6 +7,7 @@ lease's duration grow together.
 
 from __future__ import annotations
 
+from berth.controllers.actions import new_object
 from berth.controllers.hollow import is_hollow
 from berth.kube.api_resources import LEASES, NODES, Resource
 from berth.kube.objects import Node, PartialObjectMetadata, RawObject
@@ -89,40 +90,21 @@ class Leases:
         return [self._renewal(name, now) for name in names]
 
     def _renewal(self, name: str, now: float) -> Action:
-        version = self.versions.get(name, "")
+        version, key, at = self.versions.get(name, ""), ("", name), (NODE_LEASE_NAMESPACE, name)
         if version:
-            return Update(
-                resource=LEASES,
-                key=("", name),
-                at=(NODE_LEASE_NAMESPACE, name),
-                body=self._lease(name, now, version),
-            )
+            return Update(resource=LEASES, key=key, at=at, body=self._lease(name, now, version))
         if name in self._known:
-            return Get(resource=LEASES, key=("", name), at=(NODE_LEASE_NAMESPACE, name))
-        return Create(
-            resource=LEASES, key=("", name), at=(NODE_LEASE_NAMESPACE, ""), body=self._lease(name, now, "")
-        )
+            return Get(resource=LEASES, key=key, at=at)
+        return Create(resource=LEASES, key=key, at=(at[0], ""), body=self._lease(name, now, ""))
 
     def _lease(self, name: str, now: float, version: str) -> RawObject:
-        metadata: RawObject = {
-            "name": name,
-            "namespace": NODE_LEASE_NAMESPACE,
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids.get(name, "")}
-            ],
-        }
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids.get(name, "")}
+        metadata = {"name": name, "namespace": NODE_LEASE_NAMESPACE, "ownerReferences": [owner]}
         if version:
             metadata["resourceVersion"] = version
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": metadata,
-            "spec": {
-                "holderIdentity": name,
-                "leaseDurationSeconds": max(DURATION, int(4 * self.interval)),
-                "renewTime": micro_stamp(now),
-            },
-        }
+        duration = max(DURATION, int(4 * self.interval))
+        spec = {"holderIdentity": name, "leaseDurationSeconds": duration, "renewTime": micro_stamp(now)}
+        return new_object(LEASES, metadata, spec=spec)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         name = action.key[1]

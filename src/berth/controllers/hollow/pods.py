@@ -11,20 +11,147 @@ import re
 from collections.abc import Iterator
 
 from berth.controllers.actions import delete, status_report
-from berth.controllers.hollow import admission, is_hollow, statuses
+from berth.controllers.hollow import admission, is_hollow
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
-from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
+from berth.kube.objects import Container, Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
-from berth.kube.times import created_at, seconds
-from berth.kube.well_known import DELETED, PENDING, RUNNING
+from berth.kube.times import created_at, seconds, stamp
+from berth.kube.well_known import DELETED, FAILED, FALSE, PENDING, READY, RUNNING, SUCCEEDED, TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.rates import Backoff
 from berth.machines.recorder import WARNING
+
+# --- statuses -------------------------------------------------------------------------------------
+# As a kubelet would write them for containers that are not there.
+
+_EVERY = ("PodReadyToStartContainers", "Initialized", "ContainersReady")
+
+
+def running_status(pod: LivePod, now: float, host: str, address: str, count: int = 0) -> RawObject:
+    started = (pod.status.start_time if pod.status else None) or stamp(now)
+    conditions = _conditions(dict.fromkeys(_EVERY, TRUE), now)
+    conditions.insert(-1, ready_condition(pod, now))
+    init = pod.spec.init_containers or []
+    status: RawObject = {
+        "phase": RUNNING,
+        "conditions": conditions,
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": started,
+        "containerStatuses": [
+            _container(pod, c, {"running": {"startedAt": stamp(now)}}, count=count)
+            for c in pod.spec.containers or ()
+        ],
+    }
+    if init:
+        status["initContainerStatuses"] = [
+            _container(pod, c, {"running": {"startedAt": stamp(now)}})
+            if c.restart_policy == "Always"
+            else _container(pod, c, _terminated(0, now), ready=True)
+            for c in init
+        ]
+    return status
+
+
+def ready_condition(pod: LivePod, now: float) -> RawObject:
+    """Whether a pod whose containers run is ready: also by the conditions that it names as gates."""
+    closed = []
+    for gate in pod.spec.readiness_gates or ():
+        name = gate.condition_type
+        found = pod_condition(pod, name or "")
+        if found is None:
+            closed.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+        elif found.status != TRUE:
+            closed.append(f'the status of pod readiness gate "{name}" is not "True", but {found.status}')
+    if not closed:
+        return _conditions({READY: TRUE}, now)[0]
+    reason, message = "ReadinessGatesNotReady", ", ".join(closed)
+    return {**_conditions({READY: FALSE}, now, {READY: reason})[0], "message": message}
+
+
+def finished_status(
+    pod: LivePod, now: float, exit_code: int, *, reason: str = "", message: str = ""
+) -> RawObject:
+    """Containers that ended with the code; `reason` is set if the kubelet ended them."""
+    phase = SUCCEEDED if exit_code == 0 else FAILED
+    why = "PodCompleted" if phase == SUCCEEDED else reason or "PodFailed"
+    states = {"Initialized": TRUE, READY: FALSE, "ContainersReady": FALSE, "PodReadyToStartContainers": FALSE}
+    reasons = {READY: why, "ContainersReady": why}
+    if phase == SUCCEEDED:
+        reasons["Initialized"] = why
+    status: RawObject = {
+        "phase": phase,
+        "conditions": _conditions(states, now, reasons),
+        "containerStatuses": [
+            _container(pod, c, _terminated(exit_code, now), count=restarts(pod))
+            for c in pod.spec.containers or ()
+        ],
+    }
+    if reason:
+        status["reason"] = reason
+    if message:
+        status["message"] = message
+    return status
+
+
+def rejected_status(reason: str, message: str, now: float) -> RawObject:
+    return {
+        "phase": FAILED,
+        "reason": reason,
+        "message": f"Pod was rejected: {message}",
+        "startTime": stamp(now),
+    }
+
+
+def _conditions(states: dict[str, str], now: float, reasons: dict[str, str] | None = None) -> list[RawObject]:
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastProbeTime": None,
+            "lastTransitionTime": stamp(now),
+            **({"reason": reasons[kind]} if reasons and kind in reasons else {}),
+        }
+        for kind, status in states.items()
+    ]
+
+
+def _terminated(code: int, now: float) -> RawObject:
+    return {
+        "terminated": {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "startedAt": stamp(now),
+            "finishedAt": stamp(now),
+        }
+    }
+
+
+def _container(
+    pod: LivePod, container: Container, state: RawObject, *, ready: bool | None = None, count: int = 0
+) -> RawObject:
+    runs = "running" in state
+    return {
+        "name": container.name,
+        "image": container.image or "",
+        "imageID": f"hollow://{container.image or ''}",
+        "containerID": f"hollow://{pod.metadata.uid}/{container.name}/{count}",
+        "ready": runs if ready is None else ready,
+        "started": runs,
+        "restartCount": count,
+        "state": state,
+        "lastState": {},
+    }
+
+
+# --- kubelets -------------------------------------------------------------------------------------
 
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
@@ -97,7 +224,7 @@ class Kubelets(Controller):
         if uid not in self._admitted:
             rejection = self._admit(pod, node)
             if rejection is not None:
-                status = statuses.rejected(rejection.reason, rejection.message, now)
+                status = rejected_status(rejection.reason, rejection.message, now)
                 yield _report(pod, status, "rejected")
                 self.recorder.record(now, PODS, pod, WARNING, rejection.reason, rejection.message)
                 return
@@ -107,7 +234,7 @@ class Kubelets(Controller):
             self.queue.add_at(key, begin)
             return
         host, address = self._address(pod, node)
-        yield _report(pod, statuses.running(pod, now, host, address), "started")
+        yield _report(pod, running_status(pod, now, host, address), "started")
 
     def _admit(self, pod: LivePod, node: Node) -> Rejected | None:
         running = list(self._running_on(node, pod))
@@ -149,18 +276,18 @@ class Kubelets(Controller):
         deadline = pod.spec.active_deadline_seconds
         if deadline is not None and started + deadline <= now:
             message = "Pod was active on the node longer than the specified deadline"
-            status = statuses.finished(pod, now, 137, reason="DeadlineExceeded", message=message)
+            status = finished_status(pod, now, 137, reason="DeadlineExceeded", message=message)
             yield _report(pod, status, "past its deadline")
             return
         if deadline is not None:
             self.queue.add_at(key, started + deadline)
         ready = pod_condition(pod, "Ready")
         if ready is not None and ready.reason == "NodeNotReady":
-            status = statuses.running(pod, now, *self._known_addresses(pod), restarts(pod))
+            status = running_status(pod, now, *self._known_addresses(pod), restarts(pod))
             yield _report(pod, {"conditions": status["conditions"]}, "its node is back")
             return
         if pod.spec.readiness_gates and ready is not None:
-            wanted = statuses.ready_condition(pod, now)
+            wanted = ready_condition(pod, now)
             if (ready.status, ready.message or "") != (wanted["status"], wanted.get("message", "")):
                 gone = dict.fromkeys(("reason", "message")) | wanted  # what was said before goes
                 yield _report(pod, {"conditions": [gone]}, "its readiness gates")
@@ -186,11 +313,11 @@ class Kubelets(Controller):
         text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
         code = int(text) if text.isdigit() else 1
         if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
-            yield _report(pod, statuses.finished(pod, now, code), f"exit code {code}")
+            yield _report(pod, finished_status(pod, now, code), f"exit code {code}")
             return
         count = restarts(pod) + 1
         again = now + _RESTART_BACKOFF.after(count)
-        status = statuses.running(pod, again, *self._known_addresses(pod), count=count)
+        status = running_status(pod, again, *self._known_addresses(pod), count=count)
         yield _report(pod, status, f"exit code {code}, restarted")
 
     def _known_addresses(self, pod: LivePod) -> tuple[str, str]:
@@ -211,7 +338,7 @@ class Kubelets(Controller):
             return
         if pod.metadata.finalizers and not is_finished(pod):
             # Somebody wants to see how it ended before it goes.
-            yield _report(pod, statuses.finished(pod, now, 143), "stopped")
+            yield _report(pod, finished_status(pod, now, 143), "stopped")
             return
         if pod.metadata.finalizers and not grace:
             return  # it has left the node; the rest is up to whoever holds it

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from berth.controllers.actions import new_object
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
 from berth.kube.amounts.quantity import QuantityError, read
@@ -264,7 +265,6 @@ def _groups(placement: RawObject, metadata: ObjectMeta) -> RawObject | None:
 
 def body(resource: Resource, key: Key, want: Wanted) -> RawObject:
     """A new binding."""
-    bindings = bindings_for(resource)
     metadata = {
         "name": key[1],
         **({"namespace": key[0]} if key[0] else {}),
@@ -272,12 +272,8 @@ def body(resource: Resource, key: Key, want: Wanted) -> RawObject:
         "annotations": want.annotations,
         "ownerReferences": want.owners,
     }
-    return {
-        "apiVersion": bindings.api_version,
-        "kind": bindings.kind,
-        "metadata": metadata,
-        "spec": {name: value for name, value in want.spec.items() if value is not None},
-    }
+    spec = {name: value for name, value in want.spec.items() if value is not None}
+    return new_object(bindings_for(resource), metadata, spec=spec)
 
 
 def change(binding: LiveBinding, want: Wanted) -> RawObject:

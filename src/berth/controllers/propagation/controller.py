@@ -23,10 +23,10 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
-from berth.kube.karmada import LiveBinding, LivePolicy
-from berth.kube.objects import Key, ObjectMeta, PriorityClass, View
+from berth.kube.karmada import LiveBinding, LivePolicy, ResourceSelector
+from berth.kube.objects import Key, ObjectMeta, PriorityClass, View, key_of
 from berth.kube.ownership import controller_of
-from berth.kube.propagation import best, is_reserved, is_skipped, policy_fit, preempts
+from berth.kube.propagation import best, fit, is_reserved, is_skipped, policy_fit, preempts
 from berth.kube.well_known import DELETED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event
@@ -120,11 +120,8 @@ class PropagationController(Controller):
             named.pop((event.resource, event.key), None)
             if not named:
                 del self._templates[at]
-        if (
-            event.change == DELETED
-            or event.old is None
-            or _differs(event.old.metadata, event.object.metadata)
-        ):
+        old, new = event.old, event.object
+        if event.change == DELETED or old is None or _differs(old.metadata, new.metadata):
             self.queue.add(at)
 
     def _note(self, resource: Resource, key: Key) -> Key:
@@ -175,7 +172,9 @@ class PropagationController(Controller):
         self, resource: Resource, template: View, binding: LiveBinding | None, now: float
     ) -> LivePolicy | None:
         metadata: ObjectMeta = template.metadata
-        scopes = [self._policies.get(scope, {}).values() for scope in _scopes(metadata)]
+        # Policies are looked for in its namespace first.
+        namespaces = dict.fromkeys((metadata.namespace or "", ""))
+        scopes = [self._policies.get(namespace, {}).values() for namespace in namespaces]
         holder = self._holder(binding) if binding is not None else None
         if holder is None or not policy_fit(holder, resource, metadata):
             return next(filter(None, (best(scope, resource, metadata) for scope in scopes)), None)
@@ -249,11 +248,6 @@ def kinds_of(policy: LivePolicy) -> set[tuple[str, str]]:
     return {(s.api_version or "", s.kind or "") for s in policy.spec.resource_selectors or ()}
 
 
-def _scopes(metadata: ObjectMeta) -> tuple[str, ...]:
-    """Where policies for a resource are looked for, first its namespace."""
-    return (metadata.namespace, "") if metadata.namespace else ("",)
-
-
 def _differs(old: ObjectMeta, new: ObjectMeta) -> bool:
     """Whether more than the status changed; what counts no generations has none worth mentioning."""
     if new.generation is None or old.generation != new.generation or old.uid != new.uid:
@@ -264,14 +258,70 @@ def _differs(old: ObjectMeta, new: ObjectMeta) -> bool:
 
 
 def _spelled(policy: LivePolicy) -> str:
-    metadata = policy.metadata
-    if metadata.namespace:
-        return f"Propagation policy({metadata.namespace}/{metadata.name})"
-    return f"Cluster propagation policy({metadata.name})"
+    return f"{'Propagation' if policy.metadata.namespace else 'Cluster propagation'} policy{_named(policy)}"
 
 
 def _applied(policy: LivePolicy) -> str:
-    metadata = policy.metadata
-    if metadata.namespace:
-        return f"policy({metadata.namespace}/{metadata.name})"
-    return f"cluster policy({metadata.name})"
+    return f"{'' if policy.metadata.namespace else 'cluster '}policy{_named(policy)}"
+
+
+def _named(policy: LivePolicy) -> str:
+    return f"({'/'.join(filter(None, key_of(policy.metadata)))})"
+
+
+# --- policies that select nothing -----------------------------------------------------------------
+
+GRACE = 5.0  # seconds: a policy often arrives just before what it is for
+REASON = "NoResourceMatched"
+
+
+class UnmatchedPolicies(Controller):
+    """Tells policies that select nothing so: upstream leaves their authors to wonder.
+
+    `kinds` is what can be propagated, by apiVersion and kind, and may grow.
+    """
+
+    name = "policy-checker"
+    watches = (POLICIES, CLUSTER_POLICIES)
+
+    def __init__(self, cache: Cache, kinds: dict[tuple[str, str], Resource]) -> None:
+        super().__init__(cache)
+        self._kinds = kinds
+        self._since: dict[Key, float] = {}  # when policies were first seen as they are
+
+    def handle(self, event: Event) -> None:
+        if event.change == DELETED:
+            self.queue.forget(event.key)
+            self._since.pop(event.key, None)
+        elif event.old is None or event.old.spec != event.object.spec:
+            self._since.pop(event.key, None)
+            self.queue.add(event.key)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        resource = POLICIES if key[0] else CLUSTER_POLICIES
+        policy = self.cache.get(resource, key, LivePolicy)
+        if policy is None:
+            return
+        since = self._since.setdefault(key, now)
+        if now < since + GRACE:
+            self.queue.add_at(key, since + GRACE)
+            return
+        selectors = policy.spec.resource_selectors or []
+        if not any(map(self._finds, selectors)):
+            message = " ".join(self._reasons(selectors))
+            self.recorder.record(now, resource, policy, WARNING, REASON, message)
+        yield from ()
+
+    def _finds(self, selector: ResourceSelector) -> bool:
+        resource = self._kinds.get((selector.api_version or "", selector.kind or ""))
+        if resource is None:
+            return False
+        views = ((key, self.cache.look(resource, key)) for key in self.cache.keys(resource))
+        return any(fit(selector, resource, view.metadata) for key, view in views if not is_reserved(key[0]))
+
+    def _reasons(self, selectors: list[ResourceSelector]) -> Iterator[str]:
+        yield "No resource matches the resourceSelectors."
+        for selector in selectors:
+            kind = (selector.api_version or "", selector.kind or "")
+            if kind not in self._kinds:
+                yield f"There is no kind {kind[1]} of {kind[0]} that can be propagated."

@@ -124,6 +124,12 @@ def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawOb
 # --- the controller -------------------------------------------------------------------------------
 
 
+_COUNTS = (
+    *("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled"),
+    *("numberMisscheduled", "numberReady", "numberAvailable"),
+)
+
+
 @dataclass(slots=True)
 class _Plan:
     """What has to happen: nodes that need a pod, pods that have to go and why."""
@@ -171,7 +177,8 @@ class DaemonSetController(WorkloadController):
         if daemon_set is None:
             return
         metadata = daemon_set.metadata
-        self._count_evictions(metadata.uid or "", now)
+        for uid in [uid for uid, (of, _) in self._evicted.items() if of == metadata.uid]:
+            self._restraint.note(metadata.uid or "", now, self._evicted.pop(uid)[1])
         found = history(self.cache, daemon_set)
         pods = self.owned(daemon_set, LivePod)
         if not metadata.deletion_timestamp:
@@ -186,10 +193,6 @@ class DaemonSetController(WorkloadController):
                 self._update(daemon_set, by_node, found, plan, now)
             yield from self._carry_out(key, daemon_set, plan, found, now)
         yield from self._status(key, daemon_set, by_node, found, now)
-
-    def _count_evictions(self, owner: str, now: float) -> None:
-        for uid in [uid for uid, (of, _) in self._evicted.items() if of == owner]:
-            self._restraint.note(owner, now, self._evicted.pop(uid)[1])
 
     def _wants(self, daemon_set: LiveWorkload) -> Eligibility:
         uid, generation = daemon_set.metadata.uid or "", daemon_set.metadata.generation or 0
@@ -264,7 +267,8 @@ class DaemonSetController(WorkloadController):
         if strategy is not None and strategy.type == "OnDelete":
             return
         given = (strategy.rolling_update if strategy else None) or RollingUpdate()
-        total = self._desired(daemon_set)
+        eligibility = self._wants(daemon_set)
+        total = sum(eligibility.of(node).starts for node in self.cache.all(NODES, Node))
         budget = max(resolved(given.max_unavailable, total, default=1, up=True), 1)
         minimum = daemon_set.spec.min_ready_seconds or 0
         old: list[LivePod] = []
@@ -278,10 +282,6 @@ class DaemonSetController(WorkloadController):
         available = [pod for pod in old if is_available(pod, minimum, now)]
         for pod in [*unavailable, *available[: max(budget, 0)]]:
             plan.delete[pod.metadata.uid or ""] = (pod, "it has an older revision")
-
-    def _desired(self, daemon_set: LiveWorkload) -> int:
-        eligibility = self._wants(daemon_set)
-        return sum(eligibility.of(node).starts for node in self.cache.all(NODES, Node))
 
     # --- doing --------------------------------------------------------------------------------------
 
@@ -316,32 +316,24 @@ class DaemonSetController(WorkloadController):
     ) -> Iterator[Action]:
         eligibility = self._wants(daemon_set)
         minimum = daemon_set.spec.min_ready_seconds or 0
-        counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
+        status = dict.fromkeys(_COUNTS, 0)
         for node in self.cache.all(NODES, Node):
             pods = [pod for pod in by_node.get(node.metadata.name or "", ()) if not is_terminating(pod)]
             if not eligibility.of(node).starts:
-                counts["misscheduled"] += bool(pods)
+                status["numberMisscheduled"] += bool(pods)
                 continue
-            counts["desired"] += 1
+            status["desiredNumberScheduled"] += 1
             if pods:
                 pod = min(pods, key=lambda pod: created_at(pod.metadata))
-                counts["current"] += 1
-                counts["ready"] += is_ready(pod)
-                counts["available"] += is_available(pod, minimum, now)
-                counts["updated"] += hash_of(pod) == found.hash
+                status["currentNumberScheduled"] += 1
+                status["numberReady"] += is_ready(pod)
+                status["numberAvailable"] += is_available(pod, minimum, now)
+                status["updatedNumberScheduled"] += hash_of(pod) == found.hash
         everything = [pod for pods in by_node.values() for pod in pods]
         if (when := next_available(everything, minimum, now)) is not None:
             self.queue.add_at(key, when)
-        status = {
-            "observedGeneration": daemon_set.metadata.generation or 0,
-            "desiredNumberScheduled": counts["desired"],
-            "currentNumberScheduled": counts["current"],
-            "numberMisscheduled": counts["misscheduled"],
-            "numberReady": counts["ready"],
-            "updatedNumberScheduled": counts["updated"],
-            "numberAvailable": counts["available"],
-            "numberUnavailable": counts["desired"] - counts["available"],
-        }
+        status["numberUnavailable"] = status["desiredNumberScheduled"] - status["numberAvailable"]
+        status["observedGeneration"] = daemon_set.metadata.generation or 0
         if is_news(daemon_set, status):
             yield status_patch(DAEMON_SETS, daemon_set, dict(status))
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import Conditions, create, delete, is_news, patch, status_patch
+from berth.controllers.actions import Conditions, child_of, create, delete, is_news, patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, limits, plain, revision
 from berth.controllers.workloads.pods import controller_among, wanted
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
-from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, true_condition
 from berth.kube.times import seconds
 from berth.kube.well_known import DELETED, FALSE, TEMPLATE_HASH, TRUE, UNKNOWN
@@ -90,7 +90,8 @@ class DeploymentController(WorkloadController):
         if old:
             yield from self._resize(deployment, sets, old, "recreated with a newer revision", now)
             return
-        if any(self._old_pods(sets)):
+        pods = (pod for rs in sets.old for pod in self.cache.owned(PODS, rs.metadata.uid, LivePod))
+        if not all(map(is_finished, pods)):
             return
         if sets.new is None:
             yield from self._create(key, deployment, sets, wanted(deployment), now)
@@ -100,11 +101,6 @@ class DeploymentController(WorkloadController):
         if not annotated and wanted(sets.new) != wanted(deployment):
             name = sets.new.metadata.name or ""
             yield from self._resize(deployment, sets, {name: wanted(deployment)}, "rolling out", now)
-
-    def _old_pods(self, sets: Sets) -> Iterator[LivePod]:
-        for replica_set in sets.old:
-            pods = self.cache.owned(PODS, replica_set.metadata.uid, LivePod)
-            yield from (pod for pod in pods if not is_finished(pod))
 
     # --- how ----------------------------------------------------------------------------------------
 
@@ -185,26 +181,17 @@ def _replica_set(deployment: LiveWorkload, sets: Sets, name: str, tag: str, size
         {"key": e.key, "operator": e.operator, **({"values": e.values} if e.values else {})}
         for e in (selector.match_expressions if selector else None) or ()
     ]
-    return {
-        "apiVersion": REPLICA_SETS.api_version,
-        "kind": REPLICA_SETS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": deployment.metadata.namespace,
-            "labels": labels,
-            "annotations": sizing.new_annotations(deployment, sets),
-            "ownerReferences": [owner_reference(DEPLOYMENTS, deployment.metadata)],
-        },
-        "spec": {
-            "replicas": size,
-            "minReadySeconds": deployment.spec.min_ready_seconds or 0,
-            "selector": {
-                "matchLabels": selected,
-                **({"matchExpressions": expressions} if expressions else {}),
-            },
-            "template": {**template, "metadata": {**metadata, "labels": labels}},
-        },
+    spec = {
+        "replicas": size,
+        "minReadySeconds": deployment.spec.min_ready_seconds or 0,
+        "selector": {"matchLabels": selected, **({"matchExpressions": expressions} if expressions else {})},
+        "template": {**template, "metadata": {**metadata, "labels": labels}},
     }
+    annotations = sizing.new_annotations(deployment, sets)
+    content = {"spec": spec}
+    return child_of(
+        deployment, DEPLOYMENTS, REPLICA_SETS, name, content, labels=labels, annotations=annotations
+    )
 
 
 # --- status ---------------------------------------------------------------------------------------
@@ -222,7 +209,8 @@ def _status_of(deployment: LiveWorkload, sets: Sets, now: float) -> tuple[RawObj
     _set_available(deployment, counts, conditions)
     due = None
     if deployment.spec.paused:
-        _pause(conditions)
+        if (conditions.get("Progressing") or {}).get("reason") != TIMED_OUT:
+            conditions.set("Progressing", UNKNOWN, "DeploymentPaused", "Deployment is paused")
     else:
         due = _set_progress(deployment, sets, counts, conditions, now)
     _set_failure(sets, conditions)
@@ -253,12 +241,6 @@ def _set_available(deployment: LiveWorkload, counts: RawObject, conditions: Cond
         )
 
 
-def _pause(conditions: Conditions) -> None:
-    known = conditions.get("Progressing")
-    if known is None or known.get("reason") != TIMED_OUT:
-        conditions.set("Progressing", UNKNOWN, "DeploymentPaused", "Deployment is paused")
-
-
 def _set_progress(
     deployment: LiveWorkload, sets: Sets, counts: RawObject, conditions: Conditions, now: float
 ) -> float | None:
@@ -280,7 +262,9 @@ def _set_progress(
         reason = "NewReplicaSetCreated" if sets.new else "FoundNewReplicaSet"
         conditions.set("Progressing", TRUE, reason, f"Created new replica set for {of_new}")
         known = conditions.get("Progressing") or {}
-    elif _progresses(deployment, counts) or (known.get("reason") == DONE and not _same_set(known, of_new)):
+    elif _progresses(deployment, counts) or (
+        known.get("reason") == DONE and not str(known.get("message", "")).startswith(of_new)
+    ):
         conditions.drop("Progressing")
         conditions.set("Progressing", TRUE, "ReplicaSetUpdated", f"{of_new} is progressing.")
         if known.get("status") == TRUE and (renewed := conditions.get("Progressing")) is not None:
@@ -294,10 +278,6 @@ def _set_progress(
         return due
     conditions.set("Progressing", FALSE, TIMED_OUT, f"{of_new} has timed out progressing.")
     return None
-
-
-def _same_set(known: RawObject, of_new: str) -> bool:
-    return str(known.get("message", "")).startswith(of_new)
 
 
 def _is_complete(deployment: LiveWorkload, updated: int, replicas: int, available: int) -> bool:

@@ -53,7 +53,9 @@ class ReplicaSetController(WorkloadController):
         missing = wanted(replica_set) - len(active)
         if missing > 0:
             for _ in range(self.creations_allowed(key, replica_set.metadata, missing, now)):
-                yield self._create(replica_set, now)
+                template, metadata = replica_set.spec.template, replica_set.metadata
+                body = pod_from(template, REPLICA_SETS, metadata, generate_name=f"{metadata.name}-")
+                yield self.create_pod(replica_set, body, "too few pods", now)
         elif missing < 0:
             neighbours = self._neighbours(replica_set, active)
             ranked = sorted(active, key=lambda pod: deletion_rank(pod, neighbours, now))
@@ -62,11 +64,6 @@ class ReplicaSetController(WorkloadController):
                 yield self.delete_pod(replica_set, pod, cause, now)
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "SuccessfulDelete", message)
-
-    def _create(self, replica_set: LiveWorkload, now: float) -> Action:
-        template, metadata = replica_set.spec.template, replica_set.metadata
-        body = pod_from(template, REPLICA_SETS, metadata, generate_name=f"{metadata.name}-")
-        return self.create_pod(replica_set, body, "too few pods", now)
 
     def _neighbours(self, replica_set: LiveWorkload, active: list[LivePod]) -> dict[str, int]:
         """How many pods of the same workload run on each node, over all its ReplicaSets."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.controllers.actions import create, delete
+from berth.controllers.actions import child_of, create, delete
 from berth.controllers.workloads.deployment_sets import plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
-from berth.kube.ownership import owner_reference
 from berth.kube.well_known import REVISION_HASH
 from berth.kube.workloads.pod_templates import child_name, template_hash
 from berth.machines.cache import Cache
@@ -88,17 +87,8 @@ def _create(resource: Resource, workload: LiveWorkload, found: History, number: 
     template = {**plain(workload.spec.template, REVISION_HASH), "$patch": "replace"}
     labels = ((workload.spec.template or {}).get("metadata") or {}).get("labels") or {}
     given = workload.metadata.annotations or {}
-    body = {
-        "apiVersion": REVISIONS.api_version,
-        "kind": REVISIONS.kind,
-        "metadata": {
-            "name": found.name,
-            "namespace": workload.metadata.namespace,
-            "labels": {**labels, REVISION_HASH: found.hash},
-            "annotations": {name: given[name] for name in (_CHANGE_CAUSE,) if name in given},
-            "ownerReferences": [owner_reference(resource, workload.metadata)],
-        },
-        "data": {"spec": {"template": template}},
-        "revision": number,
-    }
+    noted = {name: given[name] for name in (_CHANGE_CAUSE,) if name in given}
+    marked = {**labels, REVISION_HASH: found.hash}
+    content = {"data": {"spec": {"template": template}}, "revision": number}
+    body = child_of(workload, resource, REVISIONS, found.name, content, labels=marked, annotations=noted)
     return create(REVISIONS, key_of(workload.metadata), body, "no revision has the template")

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
-from berth.fleet.placement.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.fleet.state.strategy import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
@@ -124,9 +123,10 @@ def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[s
 
 def _verdict(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
     names, attempt = fleet.clusters.names, decision.decisive
+    rejected = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
     verdict: dict[str, Any] = {
         "feasible": sorted(names[slot] for slot in np.flatnonzero(attempt.feasible)),
-        "rejected": _rejected(fleet, attempt),
+        "rejected": {names[slot]: sorted(attempt.reasons(int(slot))) for slot in rejected},
         "selected": sorted(attempt.selection.names) if attempt.selection is not None else None,
         "result": _by_name(decision),
         "error": None,
@@ -138,11 +138,6 @@ def _verdict(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dic
         verdict["affinityName"] = attempt.affinity_name
     verdict["written"] = _written(fleet, binding, decision)
     return verdict
-
-
-def _rejected(fleet: Fleet, attempt: PlacementAttempt) -> dict[str, list[str]]:
-    slots = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
-    return {fleet.clusters.names[slot]: sorted(attempt.reasons(int(slot))) for slot in slots}
 
 
 def _by_name(decision: PlacementDecision) -> dict[str, int] | None:

@@ -1,21 +1,34 @@
-"""Why a binding goes where it goes: every cluster with every reason, and what is broken now."""
+"""Why a binding goes where it goes: every cluster with every reason, what is broken, and what would help."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from berth.engine.rules.taint_toleration.taints import describe
 from berth.engine.state.columns import Int64Array
-from berth.fleet.offline.relaxations import FleetRelaxation, relaxations
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
-from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
-from berth.fleet.placement.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet, PlacementAttempt, PlacementDecision
 from berth.fleet.selection.estimation import UNLIMITED, estimate
-from berth.fleet.state.topology import domains_of
+from berth.fleet.state.cluster_affinity import domains_of
+from berth.fleet.state.terms import CLUSTER, topology_of
 from berth.kube.amounts.quantity import QuantityError
-from berth.kube.karmada import Binding, TargetCluster
+from berth.kube.karmada import (
+    Binding,
+    Placement,
+    TargetCluster,
+    WorkloadAffinity,
+    WorkloadAntiAffinity,
+    WorkloadTerm,
+)
+from berth.kube.objects import Key, Toleration
+from berth.kube.selectors import parse_label_selector
+from berth.kube.taints import untolerated
+from berth.kube.well_known import UNSCHEDULABLE
 
 FITS, DOES_NOT_FIT = "Fits", "DoesNotFit"
 
@@ -147,7 +160,8 @@ def _verdicts(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> li
                 rejections=_rejections(fleet, attempt, slot),
             )
         )
-    found += [_gone(name, replicas) for name, replicas in current.items() if not _exists(fleet, name)]
+    there = {each.name for each in found}
+    found += [_gone(name, replicas) for name, replicas in current.items() if name not in there]
     return sorted(found, key=_rank)
 
 
@@ -166,11 +180,6 @@ def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[Clu
     return tuple(found)
 
 
-def _exists(fleet: Fleet, name: str) -> bool:
-    slot = fleet.clusters.slot_of.get(name)
-    return slot is not None and bool(fleet.clusters.exists[slot])
-
-
 def _gone(name: str, replicas: int) -> ClusterExplanation:
     """A cluster that the binding names though there is none of that name."""
     missing = (ClusterRuleVerdict("Cluster", "there is no such cluster"),)
@@ -182,3 +191,197 @@ def _room(fleet: Fleet, binding: Binding) -> Int64Array | None:
         return estimate(fleet.clusters, binding)
     except QuantityError:
         return None
+
+
+# --- what would help ------------------------------------------------------------------------------
+# Single changes after which a binding would fit, each tried out before it is named.
+
+_MOST, _PEERS = 200, 20  # changes tried, and peers whose rules are
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRelaxation:
+    """A change that would help.
+
+    Attributes:
+        change: What would have to be different, in words.
+        clusters: Where the binding would go then.
+        fits: How many clusters would be feasible.
+    """
+
+    change: str
+    clusters: tuple[str, ...]
+    fits: int
+
+    @property
+    def sentence(self) -> str:
+        where = ", ".join(self.clusters) or "no cluster"
+        number = f"{self.fits} cluster{'s' if self.fits != 1 else ''}"
+        return f"{self.change} it would fit on {number} and go to {where}"
+
+
+Variant = tuple[str, dict[Key, Binding]]
+
+
+def relaxations(
+    fleet: Fleet, workload: FleetWorkload, workloads: Iterable[FleetWorkload]
+) -> list[FleetRelaxation]:
+    """Every single change that Berth knows to try and that lets a workload fit; it may be one of a peer's."""
+    known = {w.key: w for w in workloads}
+    found: list[FleetRelaxation] = []
+    for _, (change, variants) in zip(range(_MOST), _variants(fleet, workload), strict=False):
+        before = {key: fleet.known(key).binding for key in variants}
+        try:
+            for key, binding in variants.items():
+                fleet.set_binding(key, binding, known[key].labels)
+            decision = fleet.decide(workload.key)
+        finally:
+            for key, binding in before.items():
+                fleet.set_binding(key, binding, known[key].labels, known[key].annotations)
+        if decision.targets is not None:
+            names = tuple(target.name for target in decision.targets)
+            found.append(FleetRelaxation(change, names, int(decision.decisive.feasible.sum())))
+    return found
+
+
+def _plain(fleet: Fleet, key: Key) -> Binding:
+    """The binding with the rules of its annotations in its placement, and without the annotations."""
+    known = fleet.known(key)
+    spec = replace(known.binding.spec, placement=known.placement)
+    return replace(known.binding, metadata=replace(known.binding.metadata, annotations=None), spec=spec)
+
+
+def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[Variant]:
+    key, binding = workload.key, _plain(fleet, workload.key)
+    placement = binding.spec.placement or Placement()
+    yield from _apart(fleet, key, binding)
+    for change, variant in _alone(fleet, workload, binding, placement):
+        yield change, {key: variant}
+
+
+def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[Variant]:
+    """Without an anti-affinity term: its own, which peers may have as well, or one of a peer."""
+    own, peers = _terms(binding), _owners(fleet, key)
+    for term in own:
+        variants = {peer: without for peer in peers if (without := _without(peers[peer], term)) is not None}
+        mine = _without(binding, term) or binding
+        yield f"without the anti-affinity to {_spelled(term)}", {key: mine, **variants}
+    for peer, theirs in peers.items():
+        if any(term not in own for term in _terms(theirs)):
+            words = f"without the anti-affinity of {'/'.join(filter(None, peer))}"
+            yield words, {peer: _placed(theirs, workload_anti_affinity=None)}
+
+
+def _owners(fleet: Fleet, key: Key) -> dict[Key, Binding]:
+    """Some of those whose anti-affinity is against this workload."""
+    entry = fleet.known(key).entry
+    found: dict[Key, Binding] = {}
+    for term, topology, _ in fleet.index.owners(entry.label_set):
+        for owner in fleet.index.owners_of(term, topology):
+            if owner is not entry and len(found) < _PEERS:
+                found[owner.key] = _plain(fleet, owner.key)
+    return found
+
+
+def _without(binding: Binding, term: WorkloadTerm) -> Binding | None:
+    """The binding without an anti-affinity term; None if it does not have it."""
+    if term not in _terms(binding):
+        return None
+    rest = [other for other in _terms(binding) if other != term]
+    left = replace(_anti_affinity(binding), required_during_scheduling_ignored_during_execution=rest or None)
+    return _placed(binding, workload_anti_affinity=left)
+
+
+def _anti_affinity(binding: Binding) -> WorkloadAntiAffinity:
+    return (binding.spec.placement or Placement()).workload_anti_affinity or WorkloadAntiAffinity()
+
+
+def _terms(binding: Binding) -> list[WorkloadTerm]:
+    return _anti_affinity(binding).required_during_scheduling_ignored_during_execution or []
+
+
+def _alone(
+    fleet: Fleet, workload: FleetWorkload, binding: Binding, placement: Placement
+) -> Iterator[tuple[str, Binding]]:
+    """Changes of the binding itself."""
+    yield from _without_groups(fleet, workload, binding, placement)
+    near = placement.workload_affinity or WorkloadAffinity()
+    terms = near.required_during_scheduling_ignored_during_execution or []
+    for i, term in enumerate(terms):
+        rest = [*terms[:i], *terms[i + 1 :]]
+        left = replace(near, required_during_scheduling_ignored_during_execution=rest or None)
+        yield f"without the affinity to {_spelled(term)}", _placed(binding, workload_affinity=left)
+    if placement.cluster_affinity is not None:
+        yield "without its clusterAffinity", _placed(binding, cluster_affinity=None)
+    if placement.cluster_affinities:
+        yield "without its clusterAffinities", _placed(binding, cluster_affinities=None)
+    for i, constraint in enumerate(placement.spread_constraints or ()):
+        by = constraint.spread_by_label or constraint.spread_by_field or CLUSTER
+        others = [c for j, c in enumerate(placement.spread_constraints or ()) if j != i]
+        yield f"without the spread constraint by {by}", _placed(binding, spread_constraints=others or None)
+    yield from _with_tolerations(fleet, binding, placement)
+    yield from _with_fewer_replicas(workload, binding)
+
+
+def _without_groups(
+    fleet: Fleet, workload: FleetWorkload, binding: Binding, placement: Placement
+) -> Iterator[tuple[str, Binding]]:
+    """Without one of Karmada's groups: it is written in the binding, and its rule in the placement."""
+    rules = fleet.known(workload.key).entry.rules
+    groups, terms = binding.spec.workload_affinity_groups, placement.workload_affinity
+    for kind, name, written in (
+        ("affinity", "affinity", "affinity_group"),
+        ("anti-affinity", "anti_affinity", "anti_affinity_group"),
+    ):
+        for rule in getattr(rules, name):
+            if rule.group is None:
+                continue
+            spec = binding.spec
+            if groups is not None:
+                spec = replace(spec, workload_affinity_groups=replace(groups, **{written: None}))
+            if terms is not None:
+                changed = replace(placement, workload_affinity=replace(terms, **{name: None}))
+                spec = replace(spec, placement=changed)
+            yield f"without the {kind} group {rule.group}", replace(binding, spec=spec)
+
+
+def _spelled(term: WorkloadTerm) -> str:
+    topology = topology_of(term.topology_key)
+    where = "" if topology == CLUSTER else f" by {topology}"
+    if term.affinity_enabled:
+        return f"workloads with the same labels{where}"
+    keys = f" with the same {', '.join(term.match_label_keys)}" if term.match_label_keys else ""
+    return f"workloads {parse_label_selector(term.label_selector)}{keys}{where}"
+
+
+def _with_tolerations(fleet: Fleet, binding: Binding, placement: Placement) -> Iterator[tuple[str, Binding]]:
+    tolerations = placement.cluster_tolerations or []
+    seen = set()
+    for view in fleet.clusters.views:
+        for taint in untolerated(tolerations, (view.spec.taints or ()) if view is not None else ()):
+            words = describe(taint)
+            if words not in seen:
+                seen.add(words)
+                operator = "Equal" if taint.value else "Exists"
+                added = Toleration(
+                    key=taint.key, operator=operator, value=taint.value or None, effect=taint.effect
+                )
+                changed = _placed(binding, cluster_tolerations=[*tolerations, added])
+                yield f"with a toleration for the taint {words}", changed
+
+
+def _with_fewer_replicas(workload: FleetWorkload, binding: Binding) -> Iterator[tuple[str, Binding]]:
+    """As many replicas as there is room for, if it is room that is lacking."""
+    decision = workload.decision
+    error = decision.error if decision is not None else None
+    if decision is None or error is None or error.reason != UNSCHEDULABLE:
+        return
+    selection = decision.decisive.selection
+    room = int(np.minimum(selection.available, 2**31).sum()) if selection is not None else 0
+    if 0 < room < (binding.spec.replicas or 0):
+        yield f"with at most {room} replicas", replace(binding, spec=replace(binding.spec, replicas=room))
+
+
+def _placed(binding: Binding, **changes: Any) -> Binding:  # noqa: ANN401 - fields of the placement
+    placement = replace(binding.spec.placement or Placement(), **changes)
+    return replace(binding, spec=replace(binding.spec, placement=placement))

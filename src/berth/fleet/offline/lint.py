@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.engine.offline.lint.findings import Check, Hit, Severity, check, hit
@@ -142,7 +142,8 @@ def policy_selects_nothing(world: FleetWorld) -> Iterator[Hit]:
             ]
             why = f"it selects {_spelled(selector)}, and there is nothing like that here"
             severity = None if alike else Severity.INFO
-            fix = _meant(selector, alike) or "select what is there, or take the selector out"
+            near = near_word(selector.name, [meta.name or "" for meta in alike]) if selector.name else None
+            fix = f"did you mean {near}?" if near else "select what is there, or take the selector out"
             yield hit(policy.manifest, f"spec.resourceSelectors[{i}]", why, fix, severity)
 
 
@@ -151,11 +152,6 @@ def _spelled(selector: ResourceSelector) -> str:
     where = f" of namespace {selector.namespace}" if selector.namespace else ""
     labelled = " by its labels" if selector.label_selector and not selector.name else ""
     return f"{selector.api_version} {selector.kind}{named}{labelled}{where}"
-
-
-def _meant(selector: ResourceSelector, alike: Iterable[ObjectMeta]) -> str | None:
-    near = near_word(selector.name or "", [meta.name or "" for meta in alike]) if selector.name else None
-    return f"did you mean {near}?" if near else None
 
 
 FLEET_CHECKS: tuple[Check[FleetWorld], ...] = (

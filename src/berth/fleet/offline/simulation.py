@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from berth.fleet.placement.decision import PlacementDecision
+from berth.fleet.placement.fleet import PlacementDecision
 from berth.fleet.state.strategy import replicas_changed, reschedule_required
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import PODS

@@ -9,8 +9,7 @@ from berth.fleet.rules.cluster_rules import (
     SpreadConstraintRule,
     TaintTolerationRule,
 )
-from berth.fleet.rules.workload_affinity import WorkloadAffinityRule
-from berth.fleet.rules.workload_anti_affinity import WorkloadAntiAffinityRule
+from berth.fleet.rules.workload_rules import WorkloadAffinityRule, WorkloadAntiAffinityRule
 
 RULES: tuple[ClusterRule, ...] = (
     ClusterAffinityRule(),

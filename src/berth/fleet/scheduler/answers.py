@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from berth.fleet.scheduler import patches
-from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest
-from berth.fleet.scheduler.claim_requests import RETRY, ClaimStep, holder, holder_of
+from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest, ClaimStep
+from berth.fleet.scheduler.group_claims import RETRY, holder, holder_of
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.state import FleetSchedulerState
 from berth.kube.karmada import Binding
@@ -41,9 +41,8 @@ class BindingAnswers:
 
     def _retry(self, record: BindingRecord, outcome: Outcome, *, force: bool) -> None:
         """Let the queue know, and come back for what failed; with `force` for a new decision."""
-        busy = outcome.code in (0, 429) or outcome.code >= 500
-        self._state.queue.finished(record.key, ok=not busy, at=outcome.at, wait=outcome.retry_after)
-        if not outcome.ok and not outcome.missing and not busy:
+        self._state.queue.finished(record.key, ok=not outcome.busy, at=outcome.at, wait=outcome.retry_after)
+        if not outcome.ok and not outcome.missing and not outcome.busy:
             when = outcome.at + (_SOON if outcome.conflict else record.next_delay())
             if force:
                 self._state.retry_at(record, when)

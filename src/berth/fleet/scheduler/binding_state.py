@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from berth.fleet.scheduler.claim_requests import GroupClaim
 from berth.fleet.scheduler.patches import ScheduledCondition
-from berth.kube.karmada import TargetCluster
-from berth.kube.objects import Key
+from berth.fleet.state.terms import WorkloadRule
+from berth.kube.karmada import Binding, TargetCluster
+from berth.kube.objects import Key, Lease
 from berth.machines.contract import Purpose
 from berth.machines.rates import Backoff
 
@@ -53,6 +53,36 @@ _AFTER: dict[BindingPhase, tuple[BindingPhase, ...]] = {
 }
 # Karmada's: a failed attempt is repeated after 1 s, then 2 s, up to 10 s.
 _BACKOFF = Backoff(first=1.0, longest=10.0)
+
+
+class ClaimStep(Enum):
+    """What is asked, or has to be asked next."""
+
+    CREATE = "create the Lease"
+    READ = "read the Lease of somebody else"
+    LOOK = "look at the binding that the Lease is for"
+    FENCE = "change that binding, so that nobody can place it by what was decided before"
+    TAKE = "take the Lease over"
+    WAIT = "wait, and read it again"
+
+
+@dataclass(slots=True)
+class GroupClaim:
+    """A claim that is not decided yet.
+
+    Attributes:
+        version: Of the binding, when the Lease was last written: what is granted is so for this version only.
+        lease: That of somebody else.
+        late: The binding it was made for, which does not show where the group is.
+        problem: What the server has against it.
+    """
+
+    rule: WorkloadRule
+    version: str | None
+    step: ClaimStep = ClaimStep.CREATE
+    lease: Lease | None = None
+    late: Binding | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

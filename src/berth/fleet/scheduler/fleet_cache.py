@@ -85,22 +85,22 @@ class FleetCache:
     def handle(self, event: Event) -> set[Key]:
         """Take note; the bindings of which more is known now, besides the one that changed itself."""
         resource, gone = event.resource, event.change == DELETED
-        if resource == CLUSTERS:
-            if gone:
-                self.fleet.remove_cluster(event.key[1])
-            else:
-                self.fleet.set_cluster(event.object)
-            return set()
-        if resource == NAMESPACES:
-            labels = None if gone else event.object.metadata.labels or {}
-            self.fleet.set_namespace(event.key[1], labels)
-            return set()
-        if resource == UNLISTED_KINDS:
-            self._kind_changed(event, gone=gone)
-            return set()
+        said = event.object.metadata
         if resource in (POLICIES, CLUSTER_POLICIES):
-            return self._policy_changed(event.key, None if gone else event.object.metadata.annotations or {})
-        return self._workload_changed(event, gone=gone)
+            return self._policy_changed(event.key, None if gone else said.annotations or {})
+        if resource == CLUSTERS and gone:
+            self.fleet.remove_cluster(event.key[1])
+        elif resource == CLUSTERS:
+            self.fleet.set_cluster(event.object)
+        elif resource == NAMESPACES:
+            self.fleet.set_namespace(event.key[1], None if gone else said.labels or {})
+        elif resource == UNLISTED_KINDS and gone:
+            self.unlisted.pop(event.key, None)
+        elif resource == UNLISTED_KINDS:
+            self.unlisted[event.key] = (said.annotations or {}).get(_WHY, "")
+        else:
+            return self._workload_changed(event, gone=gone)
+        return set()
 
     def see(self, key: Key, binding: Binding) -> bool:
         """A binding as the server has it; False if a newer one was seen before."""
@@ -171,14 +171,18 @@ class FleetCache:
             rules = tuple(rule for rule in rules if rule.group is None)  # Karmada looked at the labels itself
         for kind, why in self.unlisted.items():
             if self._depends(known, rules, kind):
-                return _unseen(kind, why)
+                return (
+                    f"its rules about other workloads cannot be followed, because {kind[1]} of {kind[0]} "
+                    f"cannot be seen: the scheduler has to list and watch them ({why})"
+                )
         return None
 
     def _depends(self, known: FleetBinding, rules: Sequence[WorkloadRule], kind: WorkloadKind) -> bool:
         """Whether it takes objects of a kind to place a binding by its rules and those of others."""
         binding, key = known.binding, known.entry.key
         policy = policy_of(binding)
-        if policy is not None and policy not in self._policies and kind == _policy_kind(policy):
+        policies = POLICIES if policy is not None and policy[0] else CLUSTER_POLICIES
+        if policy is not None and policy not in self._policies and kind == _kind(policies):
             return True
         if kind == _workload_of(binding)[:2]:
             if rules or _has_label_rules(known.placement, binding):
@@ -241,12 +245,6 @@ class FleetCache:
             after = self._policies[key] = {} if said is None else {WORKLOAD_AFFINITY_ANNOTATION: said}
         return set() if before == after else self._reindex(self._by_policy.get(key, ()))
 
-    def _kind_changed(self, event: Event, *, gone: bool) -> None:
-        if gone:
-            self.unlisted.pop(event.key, None)
-        else:
-            self.unlisted[event.key] = (event.object.metadata.annotations or {}).get(_WHY, "")
-
     def _workload_changed(self, event: Event, *, gone: bool) -> set[Key]:
         resource = event.resource
         named = (resource.api_version, resource.kind, *event.key)
@@ -284,19 +282,8 @@ def unlisted_kind(kind: WorkloadKind, why: str | None) -> Event:
     return Event(UNLISTED_KINDS, ADDED if why else DELETED, PartialObjectMetadata(metadata=metadata))
 
 
-def _unseen(kind: WorkloadKind, why: str) -> str:
-    return (
-        f"its rules about other workloads cannot be followed, because {kind[1]} of {kind[0]} cannot be seen: "
-        f"the scheduler has to list and watch them ({why})"
-    )
-
-
 def _kind(resource: Resource) -> WorkloadKind:
     return resource.api_version, resource.kind
-
-
-def _policy_kind(policy: Key) -> WorkloadKind:
-    return _kind(POLICIES if policy[0] else CLUSTER_POLICIES)
 
 
 def _may_run(binding: Binding) -> bool:

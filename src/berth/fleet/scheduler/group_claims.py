@@ -1,17 +1,67 @@
-"""The steps of claiming a group before its first member is placed; `claim_requests` says why and how."""
+"""Who places the first member of a group: one scheduler of several, by a Lease.
+
+Two schedulers may each see a group of which nobody is placed, and each put a member on a cluster of
+its own choice.  So whoever is about to found a group creates a Lease that is named after it, which
+only one can do; the others wait until they see where it went.  A claim is good for one version of the
+binding, which the Lease names: once the binding is another, as after it was placed, nothing can be
+written by that claim any more, and it may be taken over at once.  One whose binding was not touched in
+time may be taken over, too.  Its holder may only be slow, so the one that takes over first changes that
+binding: a write that was decided on before is refused then, because it names an older version.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
-from berth.fleet.scheduler import claim_requests, patches
-from berth.fleet.scheduler.binding_state import BindingRecord
-from berth.fleet.scheduler.claim_requests import ClaimStep, GroupClaim, claim_name
+from berth.fleet.scheduler.binding_state import BindingRecord, ClaimStep, GroupClaim
 from berth.fleet.scheduler.fleet_cache import FleetCache
+from berth.fleet.scheduler.patches import resource_of
 from berth.fleet.state.terms import WorkloadRule
+from berth.kube.api_resources import LEASES, RESOURCE_BINDINGS
 from berth.kube.karmada import Binding
-from berth.kube.objects import Key, Lease
-from berth.machines.contract import Action, Get, Outcome
+from berth.kube.objects import Key, Lease, RawObject, key_of
+from berth.kube.times import micro_stamp, seconds
+from berth.kube.well_known import SYSTEM_NAMESPACE
+from berth.machines.contract import Action, Create, Get, Outcome, Patch, Update
+
+CLAIM_SECONDS = 15
+RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
+GROUP_ANNOTATION = "berth.dev/workload-group"
+VERSION_ANNOTATION = "berth.dev/claimed-version"
+FENCE_ANNOTATION = "berth.dev/claim-taken-over"
+
+
+def claim_name(rule: WorkloadRule) -> str:
+    """The same for every scheduler and every member of a group."""
+    named = repr((sorted(rule.namespaces), str(rule.namespace_selector), str(rule.selector), rule.topology))
+    return f"berth-fleet-{hashlib.sha256(named.encode()).hexdigest()[:20]}"
+
+
+def home_of(rule: WorkloadRule) -> str:
+    return min(rule.namespaces, default="") or SYSTEM_NAMESPACE
+
+
+def holder(key: Key) -> str:
+    return "/".join(filter(None, key))
+
+
+def expired(lease: Lease, now: float) -> bool:
+    since = lease.spec.renew_time
+    return since is None or now - seconds(since) > CLAIM_SECONDS
+
+
+def is_spent(lease: Lease, holder: Binding) -> bool:
+    """Whether the binding that a claim was made for changed since: by this claim nothing can be written."""
+    version = (lease.metadata.annotations or {}).get(VERSION_ANNOTATION)
+    return version is not None and version != holder.metadata.resource_version
+
+
+def holder_of(lease: Lease) -> Key:
+    """The binding a claim was made for."""
+    named = (lease.spec.holder_identity or "").partition(" by ")[0]
+    namespace, _, name = named.rpartition("/")
+    return namespace, name
 
 
 class GroupClaims:
@@ -53,20 +103,57 @@ class GroupClaims:
 
     def next(self, key: Key, claim: GroupClaim, binding: Binding, now: float) -> Action:
         """The next request of a claim under way."""
+        rule, at = claim.rule, (home_of(claim.rule), claim_name(claim.rule))
         match claim.step:
             case ClaimStep.READ | ClaimStep.WAIT:
                 claim.step = ClaimStep.READ
-                return claim_requests.read(key, claim.rule)
+                return Get(resource=LEASES, key=key, at=at)
             case ClaimStep.LOOK if claim.lease is not None:
-                other = claim_requests.holder_of(claim.lease)
-                return Get(resource=patches.resource_of(other), key=key, at=other)
+                other = holder_of(claim.lease)
+                return Get(resource=resource_of(other), key=key, at=other)
             case ClaimStep.FENCE if claim.late is not None:
-                return claim_requests.fence(key, claim.late, self._identity, now)
+                return self._fence(key, claim.late, now)
         claim.version = binding.metadata.resource_version
+        body = self._lease(key, binding, rule, now)
         if claim.step is ClaimStep.TAKE and claim.lease is not None:
-            return claim_requests.take_over(key, binding, claim.rule, self._identity, claim.lease, now)
+            body["metadata"]["resourceVersion"] = claim.lease.metadata.resource_version
+            why = f"take over the claim of {rule} for {holder(key)}"
+            return Update(resource=LEASES, key=key, at=at, body=body, why=why)
         claim.step = ClaimStep.CREATE
-        return claim_requests.create(key, binding, claim.rule, self._identity, now)
+        why = f"claim {rule} for {holder(key)}"
+        return Create(resource=LEASES, key=key, at=(at[0], ""), body=body, why=why)
+
+    def _fence(self, key: Key, late: Binding, now: float) -> Patch:
+        """A change of the binding that was to found the group: of this version, or not at all."""
+        at = key_of(late.metadata)
+        said = {FENCE_ANNOTATION: f"{holder(key)} by {self._identity} at {micro_stamp(now)}"}
+        body = {"metadata": {"resourceVersion": late.metadata.resource_version, "annotations": said}}
+        why = f"take over the claim of {holder(at)}"
+        return Patch(resource=resource_of(at), key=key, at=at, body=body, why=why)
+
+    def _lease(self, key: Key, binding: Binding, rule: WorkloadRule, now: float) -> RawObject:
+        metadata: RawObject = {
+            "name": claim_name(rule),
+            "namespace": home_of(rule),
+            "annotations": {GROUP_ANNOTATION: str(rule)},
+        }
+        if binding.metadata.resource_version:
+            metadata["annotations"][VERSION_ANNOTATION] = binding.metadata.resource_version
+        if binding.metadata.uid and home_of(rule) == key[0]:
+            # The claim goes with the binding; by then others of the group show where it is.
+            kind = {"apiVersion": RESOURCE_BINDINGS.api_version, "kind": RESOURCE_BINDINGS.kind}
+            metadata["ownerReferences"] = [{**kind, "name": key[1], "uid": binding.metadata.uid}]
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": f"{holder(key)} by {self._identity}",
+                "leaseDurationSeconds": CLAIM_SECONDS,
+                "acquireTime": micro_stamp(now),
+                "renewTime": micro_stamp(now),
+            },
+        }
 
     def answered(self, record: BindingRecord, outcome: Outcome) -> None:
         """Learn what became of a request, unless the claim was given up meanwhile."""
@@ -118,7 +205,7 @@ class GroupClaims:
             claim.step = ClaimStep.CREATE if outcome.missing else ClaimStep.WAIT
             return
         claim.lease = outcome.decode(Lease)
-        if claim_requests.holder_of(claim.lease) == record.key:
+        if holder_of(claim.lease) == record.key:
             claim.step = ClaimStep.TAKE  # by us; somebody may be about to take it over
         elif not self._cache.fleet.founds(record.key, claim.rule):
             self.forget(record)  # it is seen now where the group is
@@ -130,7 +217,7 @@ class GroupClaims:
         lease = claim.lease
         if lease is None:
             raise AssertionError(record)
-        other = claim_requests.holder_of(lease)
+        other = holder_of(lease)
         if outcome.missing:
             claim.step = ClaimStep.TAKE
         elif not outcome.ok:
@@ -142,9 +229,9 @@ class GroupClaims:
                 self.released.append(other)  # nobody else will say so
             if not self._cache.fleet.founds(record.key, claim.rule):
                 self.forget(record)
-            elif claim_requests.is_spent(lease, binding):
+            elif is_spent(lease, binding):
                 claim.step = ClaimStep.TAKE
-            elif claim_requests.expired(lease, outcome.at):
+            elif expired(lease, outcome.at):
                 claim.late = binding
                 claim.step = ClaimStep.FENCE
             else:
@@ -154,5 +241,4 @@ class GroupClaims:
 def _problem(outcome: Outcome) -> str:
     """What no mere waiting will change."""
     expected = outcome.ok or outcome.exists or outcome.conflict or outcome.missing
-    busy = outcome.code in (0, 429) or outcome.code >= 500
-    return "" if expected or busy else outcome.message
+    return "" if expected or outcome.busy else outcome.message

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from berth.engine.state.pod_class import Term
-from berth.fleet.placement.decision import PlacementDecision
-from berth.fleet.placement.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.answers import BindingAnswers
 from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest, PlacementWrite
-from berth.fleet.scheduler.changed_clusters import ChangedClusters
 from berth.fleet.scheduler.fleet_cache import UNLISTED_KINDS, VIEWS
 from berth.fleet.scheduler.patches import ScheduledCondition
-from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
+from berth.fleet.scheduler.reasons import RECONCILE, ChangedClusters, is_ours, reason_to_schedule
 from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from berth.engine.state.pod_class import LabelSet, Term
-from berth.fleet.placement.decision import PlacementDecision
+from berth.fleet.placement.fleet import PlacementDecision
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest
 from berth.fleet.scheduler.fleet_cache import FleetCache
@@ -34,7 +34,7 @@ class UnschedulableBindings:
         self._by_term: dict[Term, dict[Key, None]] = {}
         self._by_labels: dict[LabelSet, dict[Key, None]] = {}
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._entries
 
     def __iter__(self) -> Iterator[Key]:

@@ -9,7 +9,6 @@ The reports are kept as integer columns; a cluster is read again only when it ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -169,15 +168,9 @@ def _left(
 
 
 def _allowed_pods(summary: ResourceSummary) -> int:
-    allocatable, allocated, allocating = (
-        _pods(amounts) for amounts in (summary.allocatable, summary.allocated, summary.allocating)
-    )
+    reported = (summary.allocatable, summary.allocated, summary.allocating)
+    allocatable, allocated, allocating = (quantity.value((of or _EMPTY).get(PODS, 0)) for of in reported)
     return min(max(allocatable - allocated - allocating, 0), UNLIMITED)
-
-
-def _pods(amounts: Mapping[str, RawQuantity] | None) -> int:
-    raw = (amounts or _EMPTY).get(PODS)
-    return quantity.value(raw) if raw is not None else 0
 
 
 @lru_cache(maxsize=1024)

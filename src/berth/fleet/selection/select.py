@@ -14,9 +14,15 @@ import numpy as np
 
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, ranked
-from berth.fleet.selection.spread_by_group import ReplicaDemand, select_by_group
+from berth.fleet.selection.spread_by_group import (
+    ANY_NUMBER,
+    ReplicaDemand,
+    SpreadLimit,
+    karmadas_limits,
+    limits,
+    select_by_group,
+)
 from berth.fleet.selection.spread_cover import select_by_cover
-from berth.fleet.selection.spread_limits import ANY_NUMBER, SpreadLimit, karmadas_limits, limits
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions

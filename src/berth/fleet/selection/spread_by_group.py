@@ -5,7 +5,7 @@ Karmada does this for regions only; here it works for every topology in which a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -13,9 +13,60 @@ import numpy as np
 
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, in_order
-from berth.fleet.selection.spread_limits import SpreadLimit
+from berth.fleet.state.cluster_affinity import Domains, domains
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
+from berth.kube.karmada import SpreadConstraint
 from berth.kube.well_known import SCHEDULER_ERROR
+
+# --- limits ---------------------------------------------------------------------------------------
+# How many domains (regions, zones, providers, values of a label) the selected clusters are to be in.
+
+_NO_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadLimit:
+    """How many domains of a topology are selected.
+
+    Attributes:
+        topology: "cluster", "region", "zone", "provider", or a cluster label if `label` is set.
+    """
+
+    topology: str
+    least: int
+    most: int
+    label: bool = False
+
+    def domains(self, clusters: Clusters) -> Domains:
+        return domains(clusters, self.topology, label=self.label)
+
+
+ANY_NUMBER = SpreadLimit("cluster", 0, _NO_LIMIT)
+
+
+def karmadas_limits(constraints: Iterable[SpreadConstraint]) -> dict[str, SpreadLimit]:
+    """By field and as written: no maximum is a maximum of 0, and spreading by label is not understood."""
+    return {
+        c.spread_by_field or "": SpreadLimit(c.spread_by_field or "", c.min_groups or 0, c.max_groups or 0)
+        for c in constraints
+    }
+
+
+def limits(constraints: Iterable[SpreadConstraint]) -> dict[str, SpreadLimit]:
+    """By topology: one domain at least, and no maximum unless there is one.
+
+    A constraint that names neither field nor label is about clusters.
+    """
+    found = {}
+    for c in constraints:
+        topology = c.spread_by_field or c.spread_by_label or "cluster"
+        label = not c.spread_by_field and bool(c.spread_by_label)
+        found[topology] = SpreadLimit(topology, c.min_groups or 1, c.max_groups or _NO_LIMIT, label)
+    return found
+
+
+# --- groups ---------------------------------------------------------------------------------------
 
 TOO_FEW_CLUSTERS = "the number of clusters is less than the cluster spreadConstraint.MinGroups"
 # A replica, or a cluster with room, is worth more than any score, which is 100 at most in Karmada.

@@ -22,8 +22,13 @@ import numpy as np
 
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection
-from berth.fleet.selection.spread_by_group import TOO_FEW_CLUSTERS, GroupMembers, ReplicaDemand, too_few
-from berth.fleet.selection.spread_limits import SpreadLimit
+from berth.fleet.selection.spread_by_group import (
+    TOO_FEW_CLUSTERS,
+    GroupMembers,
+    ReplicaDemand,
+    SpreadLimit,
+    too_few,
+)
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 

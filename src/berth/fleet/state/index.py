@@ -127,7 +127,6 @@ class BindingIndex:
         self._counts: dict[Term, dict[int, WorkloadCounts]] = {}
         self._owners: dict[Term, dict[str, WorkloadCounts]] = {}
         self._users: dict[Term, dict[IndexedWorkload, None]] = {}
-        self._uses: dict[Term, int] = {}
         self.version = 0
 
     def __len__(self) -> int:
@@ -169,13 +168,14 @@ class BindingIndex:
         label_set = self._matching.label_set(key[0], known)
         entry = self._entries[key] = IndexedWorkload(key, all_labels, label_set, rules)
         self._carriers.setdefault(label_set, {})[entry] = None
-        entry.used = tuple(map(self._use, rules.all))
+        entry.used = tuple(map(self.term, rules.all))
         # Groups exclude each other both ways already: whoever is selected has the same term.
         entry.owned = tuple(
             (self.term(rule), rule.topology) for rule in rules.anti_affinity if rule.group is None
         )
         for term in entry.used:
             self._users.setdefault(term, {})[entry] = None
+            self._counts.setdefault(term, {})
         self._place(entry, places)
         return entry
 
@@ -185,10 +185,12 @@ class BindingIndex:
             return None
         self._place(entry, NOWHERE)
         self._unlabel(entry)
-        for term in entry.used:
-            self._users[term].pop(entry, None)
-        for term in entry.used:
-            self._release(term)
+        for term in dict.fromkeys(entry.used):
+            users = self._users[term]
+            del users[entry]
+            if not users:
+                del self._users[term], self._counts[term]
+                self._matching.drop_term(term)
         return entry
 
     def _place(self, entry: IndexedWorkload, places: Places) -> None:
@@ -286,20 +288,6 @@ class BindingIndex:
             del self._carriers[entry.label_set]
             self._matching.drop_label_set(entry.label_set)
 
-    def _use(self, rule: WorkloadRule) -> Term:
-        term = self.term(rule)
-        self._uses[term] = self._uses.get(term, 0) + 1
-        self._counts.setdefault(term, {})
-        return term
-
-    def _release(self, term: Term) -> None:
-        self._uses[term] -= 1
-        if not self._uses[term]:
-            del self._uses[term]
-            del self._counts[term]
-            self._users.pop(term, None)
-            self._matching.drop_term(term)
-
     def _count(self, term: Term, kind: int) -> WorkloadCounts:
         counts = WorkloadCounts()
         for entry in self.selected(term):
@@ -311,7 +299,7 @@ class BindingIndex:
         terms = {term for entry in self for term in entry.used}
         label_sets = {entry.label_set for entry in self}
         owned = {pair for entry in self if entry.places[PRESENT] for pair in entry.owned}
-        kept = (self._uses.keys(), self._users.keys(), self._counts.keys())
+        kept = (self._users.keys(), self._counts.keys())
         if any(part != terms for part in kept) or self._carriers.keys() != label_sets:
             raise AssertionError("terms or label sets are kept that no workload uses")
         if {(term, topology) for term, by in self._owners.items() for topology in by} != owned:

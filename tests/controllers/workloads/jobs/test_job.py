@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.workloads.jobs.job import JobController
-from berth.controllers.workloads.jobs.job_pods import read_indexes, spelled_indexes
+from berth.controllers.workloads.jobs.job import JobController, read_indexes, spelled_indexes
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.times import stamp
 from tests.support.scripts.script import Script

@@ -8,11 +8,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from berth.controllers.actions import create, delete, status_patch
+from berth.controllers.actions import child_of, create, delete, status_patch
 from berth.controllers.workloads.jobs.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
-from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.ownership import controller_of
 from berth.kube.pods import true_condition
 from berth.kube.times import created_at, seconds, stamp
 from berth.kube.workloads.cron_schedule import Interval, Schedule, ScheduleError, parse
@@ -141,19 +141,7 @@ def _around(schedule: Schedule | Interval, since: float, now: float) -> tuple[fl
 def _job(item: LiveCronJob, name: str, due: float) -> RawObject:
     template = item.spec.job_template
     given = (template.metadata if template else None) or {}
-    annotations = {
-        **(given.get("annotations") or {}),
-        "batch.kubernetes.io/cronjob-scheduled-timestamp": stamp(due),
-    }
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": item.metadata.namespace,
-            "labels": dict(given.get("labels") or {}),
-            "annotations": annotations,
-            "ownerReferences": [owner_reference(CRON_JOBS, item.metadata)],
-        },
-        "spec": copy.deepcopy((template.spec if template else None) or {}),
-    }
+    labels, annotations = dict(given.get("labels") or {}), dict(given.get("annotations") or {})
+    annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] = stamp(due)
+    content = {"spec": copy.deepcopy((template.spec if template else None) or {})}
+    return child_of(item, CRON_JOBS, JOBS, name, content, labels=labels, annotations=annotations)

@@ -1,0 +1,269 @@
+"""The rules between workloads: who belongs together, and who must be kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+
+import numpy as np
+
+from berth.engine.state.columns import BoolArray, Int64Array
+from berth.engine.state.pod_class import Term
+from berth.fleet.rules.base import MAX_SCORE, ClusterRule, ClusterVerdict, PlacementQuery
+from berth.fleet.state.cluster_affinity import reach
+from berth.fleet.state.index import HOME, LEAVING, PRESENT, IndexedWorkload, WorkloadCounts
+from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, CLUSTER, WorkloadRule
+
+# --- peers ----------------------------------------------------------------------------------------
+
+INCOMPARABLE = "failed to compare resource versions for ResourceBinding"
+
+
+def incomparable(query: PlacementQuery) -> ClusterVerdict:
+    """Nothing new is decided on peers of which it is not known what they are."""
+    return ClusterVerdict(~query.targets, lambda _: INCOMPARABLE)
+
+
+def others(query: PlacementQuery, term: Term, kind: int) -> WorkloadCounts:
+    """Where the selected workloads are, the asking one left out."""
+    counts = query.index.counts(term, kind)
+    mine = query.entry.places[kind]
+    return counts.without(mine) if mine and query.entry.label_set in term.selected else counts
+
+
+def preference(
+    query: PlacementQuery, rules: Iterable[WorkloadRule], kind: int, *, against: bool = False
+) -> Int64Array | None:
+    """The weights of the preferences each cluster meets, scaled so that they never outweigh staying put.
+
+    Nor do those of affinity and of anti-affinity together.
+    """
+    total: Int64Array | None = None
+    for rule in rules:
+        near = reach(
+            query.clusters,
+            rule.topology,
+            others(query, query.index.term(rule), kind).mask(query.clusters.size),
+        )
+        met = (~near if against else near).astype(np.int64) * rule.weight
+        total = met if total is None else total + met
+    if total is None:
+        return None
+    best = int(total.max(where=query.clusters.exists, initial=0))
+    return total * ((MAX_SCORE - 1) // 2) // best if best else total
+
+
+class PeerFinder:
+    """Peers by the clusters near them, to name one; they are gone through once, and only if one is asked for.
+
+    Args:
+        query: Who asks, and is no peer.
+        peers: Where to look.
+        topology: What is near.
+        clusters: On how many clusters there are peers.
+    """
+
+    def __init__(
+        self, query: PlacementQuery, peers: Iterable[IndexedWorkload], topology: str, clusters: int
+    ) -> None:
+        self._query, self._peers, self._topology = query, peers, topology
+        self._clusters = clusters
+        self._first: dict[int, tuple[int, IndexedWorkload]] | None = None
+
+    def first(self, slot: int) -> str:
+        """The name of a peer that is near a cluster."""
+        if self._first is None:
+            self._first = self._look()
+        found = [self._first[near] for near in self._near(slot) if near in self._first]
+        return min(found, key=itemgetter(0))[1].name if found else ""
+
+    def _look(self) -> dict[int, tuple[int, IndexedWorkload]]:
+        first: dict[int, tuple[int, IndexedWorkload]] = {}
+        for number, peer in enumerate(self._peers):
+            if peer is not self._query.entry:
+                for slot in peer.places[PRESENT]:
+                    first.setdefault(slot, (number, peer))
+                if len(first) >= self._clusters:
+                    break
+        return first
+
+    def _near(self, slot: int) -> Iterable[int]:
+        if self._topology == CLUSTER:
+            return (slot,)
+        clusters = self._query.clusters
+        near: list[int] = np.flatnonzero(reach(clusters, self._topology, clusters.mask((slot,)))).tolist()
+        return near
+
+
+def first_elsewhere(query: PlacementQuery, term: Term, slot: int) -> str:
+    """The name of a placed peer that is not on a cluster."""
+    for peer in query.index.selected(term):
+        if peer is not query.entry and peer.places[HOME] and slot not in peer.places[HOME]:
+            return peer.name
+    return ""
+
+
+# --- together -------------------------------------------------------------------------------------
+
+TOGETHER = "ResourceBinding with the same affinity group does not target this cluster"
+
+
+class WorkloadAffinityRule(ClusterRule):
+    """Workloads that belong together go to the same clusters (or zones, regions, …).
+
+    A group as Karmada has it wants a cluster where *every* placed member is; a term of the proposal
+    wants one where *some* selected workload is.  The first of a group may go anywhere.
+
+    When the clusters of a group fail, Karmada's members wait for each other for ever: those evicted may
+    not go where the others are, nor anywhere else.  With `group_failover` a member disregards peers
+    that have nowhere left to stay, and one that stayed behind follows those that had to leave.
+    """
+
+    name = "WorkloadAffinity"
+
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        if AFFINITY_GROUP in query.incomparable:
+            yield incomparable(query)
+        for rule in query.entry.rules.affinity:
+            allowed = _allowed(query, rule)
+            if allowed is not None:
+                stay = (
+                    query.targets & ~_left_behind(query, rule)
+                    if query.options.group_failover
+                    else query.targets
+                )
+                yield _elsewhere(query, rule, ~allowed & ~stay)
+
+    def score(self, query: PlacementQuery) -> Int64Array | None:
+        return preference(query, query.entry.rules.preferred_affinity, HOME)
+
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        for rule in query.entry.rules.affinity:
+            allowed = _allowed(query, rule)
+            if allowed is not None:
+                broken = _elsewhere(query, rule, query.targets & ~allowed)
+                for slot in np.flatnonzero(broken.rejected):
+                    yield f"{query.clusters.names[slot]}: {broken.why(int(slot))}"
+
+
+def founding(query: PlacementQuery) -> list[WorkloadRule]:
+    """The rules of which this workload would be the first to be placed: another may be so elsewhere.
+
+    Who is only on clusters that failed founds its group anew.
+    """
+    rules = query.entry.rules.affinity
+    if not rules:
+        return []
+    stays = query.targets & ~query.failed if query.options.group_failover else query.targets
+    return [] if stays.any() else [rule for rule in rules if _allowed(query, rule) is None]
+
+
+def _allowed(query: PlacementQuery, rule: WorkloadRule) -> BoolArray | None:
+    """The clusters the rule allows; None for all of them, because no peer has been placed."""
+    term = query.index.term(rule)
+    counts = others(query, term, HOME)
+    if query.options.group_failover and counts.by_slot:
+        counts = _standing(query, term, counts)
+    if not counts.placed and (rule.everyone or query.entry.label_set in term.selected):
+        return None
+    there = counts.mask(query.clusters.size, all_placed=rule.everyone)
+    return there if rule.topology == CLUSTER else reach(query.clusters, rule.topology, there)
+
+
+def _standing(query: PlacementQuery, term: Term, counts: WorkloadCounts) -> WorkloadCounts:
+    """The counts without what has failed: clusters that a member had to leave, and who is on no other."""
+    failed = query.failed
+    lost = {slot for slot in counts.by_slot if failed[slot]}
+    lost.update(slot for slot in query.index.counts(term, LEAVING).by_slot if slot in counts.by_slot)
+    if not lost:
+        return counts
+    standing = WorkloadCounts()
+    for peer in query.index.selected(term):
+        if peer is not query.entry:
+            standing.add(slot for slot in peer.places[HOME] if slot not in lost)
+    return standing
+
+
+def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
+    """Clusters this workload is on, but members that had to leave them found another place since."""
+    term = query.index.term(rule)
+    left = [slot for slot in query.index.counts(term, LEAVING).by_slot if query.targets[slot]]
+    if left and rule.everyone:
+        allowed = _allowed(query, rule)
+        if allowed is not None and (allowed & ~query.failed).any():
+            return query.clusters.mask(left)
+    return query.clusters.mask(())
+
+
+def _elsewhere(query: PlacementQuery, rule: WorkloadRule, rejected: BoolArray) -> ClusterVerdict:
+    if rule.group is None:
+        place = "cluster" if rule.topology == CLUSTER else f"cluster's {rule.topology}"
+        return ClusterVerdict(
+            rejected, lambda _: f"no workload that matches {rule.selector} is on the {place}"
+        )
+    if not query.options.name_peers:
+        return ClusterVerdict(rejected, lambda _: TOGETHER)
+    term = query.index.term(rule)
+    return ClusterVerdict(rejected, lambda _: TOGETHER, lambda slot: first_elsewhere(query, term, slot))
+
+
+# --- apart ----------------------------------------------------------------------------------------
+
+APART = "cluster already has workload with the same anti-affinity group"
+
+
+class WorkloadAntiAffinityRule(ClusterRule):
+    """Workloads that must be kept apart never share a cluster (or zone, region, …).
+
+    It holds both ways: a newcomer keeps away from those its own terms select, and from those whose
+    terms select it.
+    """
+
+    name = "WorkloadAntiAffinity"
+
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        if ANTI_AFFINITY_GROUP in query.incomparable:
+            yield incomparable(query)
+        for taken in _taken(query):
+            yield taken._replace(rejected=taken.rejected & ~query.targets)
+
+    def score(self, query: PlacementQuery) -> Int64Array | None:
+        return preference(query, query.entry.rules.preferred_anti_affinity, PRESENT, against=True)
+
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        for taken in _taken(query):
+            for slot in np.flatnonzero(taken.rejected & query.targets):
+                yield f"{query.clusters.names[slot]}: {taken.why(int(slot))}"
+
+
+def _taken(query: PlacementQuery) -> Iterator[ClusterVerdict]:
+    """Clusters near which a peer is: first those its own rules are against, then those against it."""
+    entry = query.entry
+    for rule in entry.rules.anti_affinity:
+        term = query.index.term(rule)
+        counts = others(query, term, PRESENT)
+        if counts.by_slot:
+            peers = PeerFinder(query, query.index.selected(term), rule.topology, len(counts.by_slot))
+            yield _occupied(query, rule, rule.topology, counts, peers)
+    for term, topology, counts in query.index.owners(entry.label_set):
+        own = entry.owned.count((term, topology))
+        for _ in range(own):
+            counts = counts.without(entry.places[PRESENT])  # noqa: PLW2901
+        if counts.by_slot:
+            owners = PeerFinder(query, query.index.owners_of(term, topology), topology, len(counts.by_slot))
+            yield _occupied(query, None, topology, counts, owners)
+
+
+def _occupied(
+    query: PlacementQuery, rule: WorkloadRule | None, topology: str, counts: WorkloadCounts, peers: PeerFinder
+) -> ClusterVerdict:
+    """To the clusters near the peers; `rule` is None where the rule is the peers'."""
+    place = "cluster" if topology == CLUSTER else f"cluster's {topology}"
+    if rule is not None and rule.group is not None:
+        text = APART
+    elif rule is not None:
+        text = f"a workload that matches {rule.selector} is on the {place}"
+    else:
+        text = f"a workload on the {place} has anti-affinity to this one"
+    near = reach(query.clusters, topology, counts.mask(query.clusters.size))
+    return ClusterVerdict(near, lambda _: text, peers.first if query.options.name_peers else None)
