@@ -111,11 +111,7 @@ class DisruptionController(Controller):
         return kept
 
     def _write(
-        self,
-        budget: PodDisruptionBudget,
-        numbers: tuple[int, int, int, int],
-        disrupted: dict[str, str],
-        now: float,
+        self, budget: PodDisruptionBudget, numbers: tuple[int, ...], disrupted: dict[str, str], now: float
     ) -> Iterator[Action]:
         old = budget.status or PodDisruptionBudgetStatus()
         healthy, desired, expected, allowed = numbers

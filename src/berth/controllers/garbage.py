@@ -169,7 +169,9 @@ class GarbageCollector:
         elif ORPHAN_DEPENDENTS in (item.metadata.finalizers or ()):
             propagation = "Orphan"
         if propagation == "Foreground" and self._closes_circle(uid, item):
-            yield self._unblock(uid, item)
+            owners = [{**msgspec.to_builtins(owner), "blockOwnerDeletion": False} for owner in item.owners]
+            cause = "owners and dependents may form a circle"
+            yield owned_by(item.resource, item, owners, cause, key=(uid, ""))
             return
         cause = "its owners wait for it to go" if waiting else "its owners are gone"
         yield delete(item.resource, item, cause, key=(uid, ""), propagation=propagation)
@@ -205,10 +207,6 @@ class GarbageCollector:
     def _disown(self, uid: str, item: _Item, gone: set[str], cause: str) -> Action:
         owners = [msgspec.to_builtins(owner) for owner in item.owners if owner.uid not in gone]
         return owned_by(item.resource, item, owners, cause, key=(uid, ""))
-
-    def _unblock(self, uid: str, item: _Item) -> Action:
-        owners = [{**msgspec.to_builtins(owner), "blockOwnerDeletion": False} for owner in item.owners]
-        return owned_by(item.resource, item, owners, "owners and dependents may form a circle", key=(uid, ""))
 
     def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:
         return without_finalizer(item.resource, item, finalizer, f"{finalizer} is done", key=(uid, ""))

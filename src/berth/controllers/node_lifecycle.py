@@ -63,7 +63,8 @@ class NodeLifecycle(Controller):
     def handle(self, event: Event) -> None:
         if event.resource == LEASES:
             if event.key[0] == NODE_LEASE_NAMESPACE and event.change != DELETED:
-                self._lease(event)
+                self._graces[event.key[1]] = max(GRACE, float(event.object.spec.lease_duration_seconds or 0))
+                self._news.add(event.key[1])
         elif event.resource == NODES:
             if event.change == DELETED:
                 self._heard.pop(event.key[1], None)
@@ -72,11 +73,6 @@ class NodeLifecycle(Controller):
                 if event.old is not None and _heartbeat(event.old) != _heartbeat(event.object):
                     self._news.add(event.key[1])  # the kubelet spoke, if not through its lease
                 self.queue.add(event.key)
-
-    def _lease(self, event: Event) -> None:
-        name = event.key[1]
-        self._graces[name] = max(GRACE, float(event.object.spec.lease_duration_seconds or 0))
-        self._news.add(name)
 
     def reconcile(self, now: float) -> list[Action]:
         self._read = now

@@ -2,18 +2,136 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from typing import Unpack
+from pathlib import Path
+from typing import Any, Unpack
 
 import click
+import msgspec
 
 from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
 from berth.cli.input.options import option
-from berth.cli.output.documents import present, simulation_document
-from berth.cli.output.saving import save
+from berth.cli.output.documents import as_yaml, present, simulation_document
 from berth.cli.output.simulation_report import report
 from berth.engine.offline.simulation import Simulation
+from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.topology import domains, spreads
+from berth.files import write_whole
+from berth.kube.manifests.manifest import STDIN, Manifest
+from berth.kube.text.decoding import TOO_DEEP
+
+# --- saving ---------------------------------------------------------------------------------------
+# `--save`: every object of the input with the placements filled in, nothing lost on the way.
+
+Raw = dict[str, Any]
+
+
+def save(simulation: Simulation, file: str) -> bool:
+    """Write a List of all objects and of the pods made for workloads; JSON unless the name says YAML.
+
+    True if that was to standard output, where nothing else belongs then.
+    """
+    target = Path(file)
+    try:
+        encoded = _encoded({"apiVersion": "v1", "kind": "List", "items": items(simulation)}, target)
+    except RecursionError:
+        raise click.ClickException(f"{file}: cannot be written: an object is {TOO_DEEP}") from None
+    if file == STDIN:  # the same sign
+        click.echo(encoded)
+        return True
+    try:
+        write_whole(target, encoded)
+    except OSError as error:
+        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from None
+    return False
+
+
+def _encoded(content: Raw, target: Path) -> bytes:
+    if target.suffix in (".yaml", ".yml"):
+        return as_yaml(content).encode()
+    try:
+        return msgspec.json.encode(content)
+    except OverflowError:  # an integer beyond 64 bits
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def items(simulation: Simulation) -> list[Raw]:
+    nodes = {placement.entry.key: placement.node for placement in simulation.placements}
+    preempted = {victim.entry.key: victim for victim, _ in simulation.preemptions()}
+    found: list[Raw] = []
+    own = {id(entry.manifest): entry for entry in simulation.snapshot.pods if not entry.made}
+    for manifest in simulation.snapshot.manifests:
+        entry = own.get(id(manifest))
+        raw = _named(manifest)
+        victim = preempted.get(entry.key) if entry is not None else None
+        if victim is not None:
+            if victim.replacement is None:
+                continue  # it is gone
+            raw = _anew(raw)
+        found.append(raw if entry is None else _bound(raw, nodes.get(entry.key)))
+    found += [_bound(_made(entry), nodes.get(entry.key)) for entry in simulation.snapshot.pods if entry.made]
+    return found
+
+
+def _anew(raw: Raw) -> Raw:
+    """The pod that is made for one that was preempted: nobody has given it a node yet."""
+    metadata = {
+        k: v for k, v in raw["metadata"].items() if k not in ("uid", "creationTimestamp", "resourceVersion")
+    }
+    spec = {name: value for name, value in (raw.get("spec") or {}).items() if name != "nodeName"}
+    return {**{k: v for k, v in raw.items() if k != "status"}, "metadata": metadata, "spec": spec}
+
+
+def _named(manifest: Manifest) -> Raw:
+    raw = manifest.to_dict()
+    if manifest.object is None or raw.get("metadata", {}).get("name"):
+        return raw
+    return {**raw, "metadata": {**raw.get("metadata", {}), "name": manifest.name}}
+
+
+def _bound(raw: Raw, node: str | None) -> Raw:
+    return raw if node is None else {**raw, "spec": {**(raw.get("spec") or {}), "nodeName": node}}
+
+
+def _made(entry: Entry) -> Raw:
+    """A pod made for a workload, from the template as it was written."""
+    view = msgspec.to_builtins(entry.pod)
+    template = _template(entry.manifest.to_dict())
+    metadata = {**(template.get("metadata") or {}), **view["metadata"]}
+    spec = dict(template.get("spec") or {})
+    if entry.daemon_of is not None:
+        # What the DaemonSet controller adds; pod affinity stays as written.
+        affinity = dict(spec.get("affinity") or {})
+        affinity["nodeAffinity"] = view["spec"]["affinity"]["nodeAffinity"]
+        spec |= {"affinity": affinity, "tolerations": view["spec"]["tolerations"]}
+    if claims := _claimed(entry.manifest.to_dict()):
+        # What the StatefulSet controller adds: a claim of the pod's own for every template.
+        spec["volumes"] = [
+            *(volume for volume in spec.get("volumes") or () if volume.get("name") not in claims),
+            *(volume for volume in view["spec"].get("volumes") or () if volume["name"] in claims),
+        ]
+    for name in ("priority", "priorityClassName", "preemptionPolicy"):
+        if name in view["spec"]:
+            spec[name] = view["spec"][name]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _claimed(workload: Raw) -> set[str]:
+    """The volumes of its pods for which each of these has a claim of its own."""
+    templates = (workload.get("spec") or {}).get("volumeClaimTemplates") or ()
+    return {template["metadata"]["name"] for template in templates}
+
+
+def _template(workload: Raw) -> Raw:
+    spec = workload.get("spec") or {}
+    if "jobTemplate" in spec:
+        spec = spec["jobTemplate"].get("spec") or {}
+    template: Raw = spec.get("template") or {}
+    return template
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 
 @click.command("simulate")

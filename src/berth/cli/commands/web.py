@@ -6,8 +6,9 @@ import asyncio
 import shlex
 import signal
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Unpack
 
 import click
@@ -61,12 +62,12 @@ def command(
         raise click.UsageError("-f shows files and --kubeconfig a cluster; give one of them")
     flags = same_flags(options, settings["kubernetes_version"])
     asked = PageSettings(host=host, port=port, command=_same_input(settings), flags=flags)
-    documents = page_documents(settings["validate"])
+    serve = partial(_serve, asked, page_documents(settings["validate"]), opens=opens)
     try:
         if settings["files"]:
-            asyncio.run(_serve(asked, _dump(settings, options), documents, opens=opens))
+            asyncio.run(serve(_dump(settings, options)))
         else:
-            asyncio.run(_serve_cluster(asked, settings, options, documents, opens=opens))
+            asyncio.run(_serve_cluster(serve, settings, options))
     except* (ServingError, ConnectionSettingsError, ApiError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     ctx.exit(0)
@@ -106,12 +107,7 @@ def _nothing_shown(files: Sequence[str], manifests: Sequence[Manifest]) -> str:
 
 
 async def _serve_cluster(
-    asked: PageSettings,
-    settings: InputSettings,
-    options: Options,
-    documents: CommandDocuments,
-    *,
-    opens: bool,
+    serve: Callable[[ClusterSource], Awaitable[None]], settings: InputSettings, options: Options
 ) -> None:
     async with await client_of(settings["kubeconfig"], settings["context"]) as client:
         server = await ask_version(client)  # whoever cannot be asked is not shown
@@ -125,12 +121,12 @@ async def _serve_cluster(
         source.want()
         async with asyncio.TaskGroup() as group:
             following = group.create_task(source.run())
-            await _serve(asked, source, documents, opens=opens)
+            await serve(source)
             following.cancel()
 
 
 async def _serve(
-    asked: PageSettings, source: ClusterSource, documents: CommandDocuments, *, opens: bool
+    asked: PageSettings, documents: CommandDocuments, source: ClusterSource, *, opens: bool
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

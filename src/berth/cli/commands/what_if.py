@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from berth.cli.input.changes import (
-    ChangeFiles,
-    ChangesInOrder,
-    change_options,
-    given_changes,
-    scenario_from,
-    scenario_or_setup,
-)
 from berth.cli.input.manifests import (
     PlacingSettings,
     changing_options,
+    configured_setup,
     progress_bar,
     read_input,
     setup_of,
 )
-from berth.cli.input.options import option, refusing
+from berth.cli.input.options import Decorator, in_this_order, option, refusing
+from berth.cli.input.validating import check_fields
 from berth.cli.output.documents import present, what_if_document
 from berth.cli.output.what_if_report import (
     every_report,
@@ -34,9 +29,10 @@ from berth.cli.output.what_if_report import (
     versus_report,
 )
 from berth.engine.offline.scheduling.setup import SchedulerSetup
-from berth.engine.offline.snapshot import Snapshot, read
+from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if.changes import (
     FORMS,
+    REPLACE_ALL,
     ClusterChange,
     ReplaceAll,
     UseConfiguration,
@@ -46,10 +42,169 @@ from berth.engine.offline.what_if.changes import (
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.questions.every import EveryLoss, lose_each
 from berth.engine.offline.what_if.questions.fitting import FittingReplicas, fit
-from berth.engine.offline.what_if.questions.scenario import Scenario, ScenarioOutcome, run_scenario
+from berth.engine.offline.what_if.questions.scenario import KIND as SCENARIO
+from berth.engine.offline.what_if.questions.scenario import (
+    Scenario,
+    ScenarioError,
+    ScenarioOutcome,
+    is_scenario,
+    read_scenario,
+    run_scenario,
+)
 from berth.engine.offline.what_if.questions.versus import Versus, versus
 from berth.engine.offline.what_if.running import make, settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.state.options import Options
+from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load
+from berth.kube.scheduler_configuration.reading import KIND as CONFIGURATION
+from berth.kube.text import yaml_reader
+from berth.kube.text.lines import yaml_line
+
+# --- changes --------------------------------------------------------------------------------------
+# The options that are changes, in the order in which they were given.
+
+_ORDER = "berth.what-if.changes"
+
+_HELP = {
+    "drain": "Cordon a node, or all that a selector (-l) matches, and evict its pods within their budgets.",
+    "lose": "All nodes with this label are gone at once; zone=a, region=a and node=NAME are understood.",
+    "cordon": "No new pod goes to this node.",
+    "label": "Set a label of a node; NODE:KEY- removes it.",
+    "taint": "Taint a node, NoExecute drives pods out; NODE:KEY- removes it.",
+    "add": "Add N nodes like another, or the nodes in a file.",
+    "scale": "Give a workload this many replicas.",
+    "rollout": "Replace all pods of a workload, step by step as its strategy says.",
+    "apply": "Apply the objects in a file: they come, or change what is there.",
+    "delete": "Delete an object, with what belongs to it.",
+    "config": "Schedule by this KubeSchedulerConfiguration from now on.",
+    "evict": "Evict a pod, if its budget allows it.",
+    REPLACE_ALL: "Take every pod off that is not tied to its node, and place all anew.",
+}
+
+
+def _option(name: str) -> Decorator:
+    if name == REPLACE_ALL:
+        return option(f"--{name}", _HELP[name], count=True)
+    return option(f"--{name}", _HELP[name], multiple=True, metavar=FORMS[name])
+
+
+# An option for every change, each of which may be repeated.
+change_options = in_this_order(*map(_option, FORMS))
+
+
+class ChangesInOrder(click.Command):
+    """A command that knows in which order its changes were given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = _with_selectors(args)
+        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        taken = dict.fromkeys(FORMS, 0)
+        found: list[tuple[str, str]] = []
+        for parameter in order:
+            name = (parameter.name or "").replace("_", "-")
+            if name in FORMS:
+                given = values[parameter.name or ""]
+                found.append((name, "" if name == REPLACE_ALL else str(given[taken[name]])))
+                taken[name] += 1
+        ctx.meta[_ORDER] = found
+        return super().parse_args(ctx, args)
+
+
+def _with_selectors(args: Sequence[str]) -> list[str]:
+    """``--drain -l KEY=VALUE`` as one option with one value."""
+    found: list[str] = []
+    for arg in args:
+        if len(found) > 1 and found[-1] in ("-l", "--selector") and found[-2] == "--drain":
+            found[-1] = f"-l {arg}"
+        else:
+            found.append(arg)
+    return found
+
+
+def given_changes(ctx: click.Context) -> list[tuple[str, str]]:
+    """The names of the changes, without dashes, and their values."""
+    found: list[tuple[str, str]] = ctx.meta[_ORDER]
+    return found
+
+
+class ChangeFiles:
+    """The files that changes name; whatever is wrong with one ends the command.
+
+    Attributes:
+        folder: Where relative names begin: where the user is, or where the scenario is.
+    """
+
+    def __init__(self, options: Options, scheduler_names: tuple[str, ...], validate: str) -> None:
+        self._options = options
+        self._names = scheduler_names
+        self._validate = validate
+        self.folder = Path()
+        self.warnings: list[str] = []
+
+    def _path(self, file: str) -> str:
+        return file if file == STDIN else str(self.folder / file)
+
+    def objects(self, file: str) -> list[Manifest]:
+        try:
+            found = load([self._path(file)])
+        except ManifestError as error:
+            raise WhatIfError(str(error)) from None
+        self.warnings += check_fields(found, self._validate)
+        return found
+
+    def setup(self, file: str) -> SchedulerSetup:
+        try:
+            return configured_setup(self._path(file), self._options, self._names)
+        except click.ClickException as error:
+            raise WhatIfError(error.message) from None
+
+
+def scenario_from(file: str, files: ChangeFiles) -> Scenario:
+    """The scenario in a file; what is wrong with it is told with its line."""
+    text, value = _document(file)
+    return _scenario(file, text, value, files)
+
+
+def scenario_or_setup(file: str, files: ChangeFiles) -> Scenario | SchedulerSetup:
+    """What to compare with: a scenario, or a scheduler's configuration."""
+    text, value = _document(file)
+    if is_scenario(value):
+        return _scenario(file, text, value, files)
+    if isinstance(value, dict) and value.get("kind") == CONFIGURATION:
+        return files.setup(file)
+    raise click.ClickException(f"{file}: expected a {CONFIGURATION} or a {SCENARIO}")
+
+
+def _document(file: str) -> tuple[str, object]:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise click.ClickException(f"{file}: no such file") from None
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{file}: not UTF-8 text") from None
+    except OSError as error:
+        raise click.ClickException(f"{file}: cannot be read: {error.strerror or error}") from None
+    try:
+        documents = [document.value for document in yaml_reader.read(text)]
+    except yaml_reader.YamlError as error:
+        raise click.ClickException(f"{file}: not valid YAML: {error}") from None
+    if len(documents) != 1:
+        raise click.ClickException(f"{file}: expected one document, found {len(documents) or 'nothing'}")
+    return text, documents[0]
+
+
+def _scenario(file: str, text: str, value: object, files: ChangeFiles) -> Scenario:
+    earlier, files.folder = files.folder, Path(file).parent
+    try:
+        return read_scenario(value, files, lambda path: f"{file}: line {yaml_line(text, path)}")
+    except ScenarioError as error:
+        line = yaml_line(text, error.path)
+        raise click.ClickException(f"{file}: line {line}: {error}") from None
+    finally:
+        files.folder = earlier
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 # What a live cluster is asked for beside what placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
@@ -104,9 +259,7 @@ class _Question:
     """What is asked of which cluster; every answer is shown, and says whether all is well."""
 
     def __init__(self, placing: PlacingSettings, namespace: str | None, form: str) -> None:
-        self._placing = placing
-        self._namespace = namespace
-        self._form = form
+        self._placing, self._namespace, self._form = placing, namespace, form
         self._setup = setup_of(placing)
         self._files = ChangeFiles(self._setup.options, placing["scheduler_names"], placing["validate"])
 
@@ -122,82 +275,58 @@ class _Question:
         changes = [parse(name, text, self._files) for name, text in given]
         steps = None if scenario is None else scenario_from(scenario, self._files)
         against = None if vs is None else scenario_or_setup(vs, self._files)
-        snapshot = read_input(self._placing, *_ALSO_NEEDED, setup=self._setup)
-        snapshot.warnings += self._files.warnings
-        start = _Start(snapshot, self._setup, self._namespace, self._placing["seed"])
+        self._snapshot = read_input(self._placing, *_ALSO_NEEDED, setup=self._setup)
+        self._snapshot.warnings += self._files.warnings
+        self._manifests, self._used = list(self._snapshot.manifests), False
         if vs is not None and against is not None:
-            return self._versus(start, vs, against, steps.changes if steps else changes)
+            return self._versus(vs, against, steps.changes if steps else changes)
         if steps is not None:
-            return self._scenario(start, steps)
-        world = start.world(reasons=every is None and fitted is None)
+            return self._show("ScenarioOutcome", run_scenario(steps, self._world), scenario_report)
+        world = self._world(reasons=every is None and fitted is None)
+        found: Answer
         if every is not None:
-            return self._every(world, changes, every)
+            make(world, changes)
+            with progress_bar("losing each in turn") as progress:
+                found = lose_each(world, every, progress)
+            return self._show("EveryLoss", found, every_report)
         if fitted is not None:
-            return self._fit(world, changes, fitted)
+            make(world, changes)
+            with progress_bar("adding replicas") as progress:
+                found = fit(world, fitted, progress)
+            return self._show("Fit", found, fit_report)
         with progress_bar("changing") as progress:
             found = what_if(world, changes, progress)
-        return self._show("WhatIf", found, snapshot, report)
+        return self._show("WhatIf", found, report)
 
-    def _show(
-        self, kind: str, found: Answer, snapshot: Snapshot, report: Callable[..., Iterable[str]]
-    ) -> bool:
-        present(self._form, lambda: what_if_document(kind, found, snapshot), partial(report, found))
+    def _show(self, kind: str, found: Answer, report: Callable[..., Iterable[str]]) -> bool:
+        present(self._form, lambda: what_if_document(kind, found, self._snapshot), partial(report, found))
         return found.ok
 
-    def _every(self, world: ChangingWorld, changes: Sequence[ClusterChange], key: str) -> bool:
-        make(world, changes)
-        with progress_bar("losing each in turn") as progress:
-            found = lose_each(world, key, progress)
-        return self._show("EveryLoss", found, world.snapshot, every_report)
-
-    def _fit(self, world: ChangingWorld, changes: Sequence[ClusterChange], workload: str) -> bool:
-        make(world, changes)
-        with progress_bar("adding replicas") as progress:
-            found = fit(world, workload, progress)
-        return self._show("Fit", found, world.snapshot, fit_report)
-
-    def _scenario(self, start: _Start, scenario: Scenario) -> bool:
-        found = run_scenario(scenario, start.world)
-        return self._show("ScenarioOutcome", found, start.snapshot, scenario_report)
-
     def _versus(
-        self, start: _Start, file: str, against: Scenario | SchedulerSetup, changes: Sequence[ClusterChange]
+        self, file: str, against: Scenario | SchedulerSetup, changes: Sequence[ClusterChange]
     ) -> bool:
         theirs = against.changes if isinstance(against, Scenario) else []
         if not isinstance(against, Scenario):
             # Without a change there would be nothing to place, and nothing to compare.
             changes = changes or [ReplaceAll()]
             # Both begin with the same pods on the same nodes.
-            options = replace(against.options, version=start.snapshot.cluster.options.version)
+            options = replace(against.options, version=self._snapshot.cluster.options.version)
             configuration = UseConfiguration(replace(against, options=options), file)
             theirs = [configuration, *changes]
-        other, mine = start.world(), start.world()
+        other, mine = self._world(), self._world()
         said = ", ".join(change.words for change in changes) or "nothing is changed"
-        found = versus((said, mine, changes), (file, other, theirs))
-        return self._show("Versus", found, start.snapshot, versus_report)
+        return self._show("Versus", versus((said, mine, changes), (file, other, theirs)), versus_report)
 
-
-class _Start:
-    """The cluster as it was read; every world begins with it."""
-
-    def __init__(
-        self, snapshot: Snapshot, setup: SchedulerSetup, namespace: str | None, seed: int | None
-    ) -> None:
-        self.snapshot = snapshot
-        self._setup = setup
-        self._manifests = list(snapshot.manifests)
-        self._namespace = namespace
-        self._seed = seed
-        self._used = False
-
-    def world(self, *, reasons: bool = True) -> ChangingWorld:
-        snapshot, setup = self.snapshot, self._setup
+    def _world(self, *, reasons: bool = True) -> ChangingWorld:
+        """The cluster as it was read: every world begins with it."""
+        snapshot, setup = self._snapshot, self._setup
         if self._used:  # somebody has changed it since
             options = replace(setup.options, version=snapshot.cluster.options.version)
             snapshot = read(self._manifests, options, None, snapshot.origin)
-            snapshot.notes = self.snapshot.notes
+            snapshot.notes = self._snapshot.notes
         self._used = True
-        world = ChangingWorld(snapshot, setup, namespace=self._namespace, seed=self._seed, reasons=reasons)
+        seed = self._placing["seed"]
+        world = ChangingWorld(snapshot, setup, namespace=self._namespace, seed=seed, reasons=reasons)
         with progress_bar("placing pods") as progress:
             settle(world, progress)
         return world

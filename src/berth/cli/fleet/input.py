@@ -123,8 +123,11 @@ def workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[FleetWorkloa
         where = (reference.namespace or "", reference.name or "")
         metadata = named.get((reference.api_version or "", reference.kind or "", *where))
         by = policy_of(binding)
-        said = policies.get(by) if by is not None else None
-        workload = FleetWorkload(key, binding, annotations=(said,), policy=_named(by))
+        said = named_by = None
+        if by is not None:
+            said = policies.get(by)
+            named_by = title(POLICIES.kind if by[0] else CLUSTER_POLICIES.kind, *by)
+        workload = FleetWorkload(key, binding, annotations=(said,), policy=named_by)
         if metadata is not None:
             workload.labels = metadata.labels
             workload.annotations = (metadata.annotations, said)
@@ -133,13 +136,6 @@ def workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[FleetWorkloa
     if make:
         notes += _make_all(inventory, found)
     return list(found.values()), notes
-
-
-def _named(policy: Key | None) -> str | None:
-    if policy is None:
-        return None
-    kind = POLICIES.kind if policy[0] else CLUSTER_POLICIES.kind
-    return title(kind, *policy)
 
 
 def _make_all(inventory: Inventory, found: dict[Key, FleetWorkload]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import signal
 import ssl
 import sys
 import threading
+from functools import partial
 
 import msgspec
 
@@ -74,15 +75,11 @@ async def _serve(asked: PageProcessSettings) -> None:
     async with Client.with_token(asked.url, asked.token, context) as client:
         source = LiveSource(client, options, noting=assume_daemon_namespaces)
         following = asyncio.create_task(source.run())
-        async with serving(page, source, PAGE_DOCUMENTS, _tell):
+        async with serving(page, source, PAGE_DOCUMENTS, partial(print, flush=True)):  # the starter reads it
             await asyncio.wait(
                 (asyncio.create_task(stop.wait()), following), return_when=asyncio.FIRST_COMPLETED
             )
         following.cancel()
-
-
-def _tell(link: str) -> None:
-    print(link, flush=True)  # noqa: T201 - the starter reads it
 
 
 def _stop_with_parent() -> None:

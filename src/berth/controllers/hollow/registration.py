@@ -106,12 +106,14 @@ def registered(manifest: RawObject, index: int, release: str, now: float) -> Raw
     """A manifest as its kubelet would register it; what the manifest says already stays."""
     metadata, status = manifest.get("metadata") or {}, manifest.get("status") or {}
     name = metadata.get("name", "")
+    # It may come from another cluster: what that one gave it is left behind.
+    kept = {field: metadata[field] for field in ("name", "annotations") if field in metadata}
     labels = {**_own_labels(name), **(metadata.get("labels") or {}), LABEL: "true"}
     capacity = status.get("capacity") or status.get("allocatable") or {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {**_kept(metadata), "labels": labels},
+        "metadata": {**kept, "labels": labels},
         "spec": {"podCIDR": pod_range(index), "podCIDRs": [pod_range(index)], **(manifest.get("spec") or {})},
         "status": {
             "capacity": capacity,
@@ -145,11 +147,6 @@ def pod_range(index: int) -> str:
 
 def node_address(index: int) -> str:
     return f"172.{16 + (index >> 16 & 15)}.{index >> 8 & 255}.{index & 255}"
-
-
-def _kept(metadata: RawObject) -> RawObject:
-    """A manifest may come from another cluster: what that one gave it is left behind."""
-    return {field: metadata[field] for field in ("name", "annotations") if field in metadata}
 
 
 def _info(index: int, release: str) -> RawObject:

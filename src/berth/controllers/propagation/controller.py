@@ -42,6 +42,7 @@ _OTHER_OWNER = (
 )
 
 _Named = tuple[Resource, Key]
+_Match = tuple[Resource, Any, LivePolicy]
 
 
 class PropagationController(Controller):
@@ -144,8 +145,8 @@ class PropagationController(Controller):
                 self._complain(found[0], key, now)
                 return
             found = mine
-        for resource, template, policy in self._matched(found, binding, now):
-            yield from self._apply(key, resource, template, policy, binding, now)
+        for match in self._matched(found, binding, now):
+            yield from self._apply(key, match, binding, now)
             return
         if binding is not None and building.claimed_by(binding) is not None:
             yield patch(bindings, binding, building.released(binding), "no policy selects its resource")
@@ -159,7 +160,7 @@ class PropagationController(Controller):
 
     def _matched(
         self, found: list[tuple[Resource, Any]], binding: LiveBinding | None, now: float
-    ) -> Iterator[tuple[Resource, Any, LivePolicy]]:
+    ) -> Iterator[_Match]:
         for resource, template in found:
             metadata: ObjectMeta = template.metadata
             if metadata.deletion_timestamp or (metadata.labels or {}).get(CLAIMED_BY):
@@ -197,15 +198,8 @@ class PropagationController(Controller):
             return None
         return policy
 
-    def _apply(
-        self,
-        key: Key,
-        resource: Resource,
-        template: View,
-        policy: LivePolicy,
-        binding: LiveBinding | None,
-        now: float,
-    ) -> Iterator[Action]:
+    def _apply(self, key: Key, found: _Match, binding: LiveBinding | None, now: float) -> Iterator[Action]:
+        resource, template, policy = found
         what = f"Apply {_applied(policy)}"
         try:
             want = building.wanted(resource, template, policy, self._urgency(policy))

@@ -103,7 +103,9 @@ class ClusterEvictionController(Controller):
     ) -> tuple[list[RawObject], list[str]]:
         """The tasks that are still needed, and the clusters of the others."""
         kept, moved = [], []
-        placed = _is_placed(binding)
+        # Whether the scheduler has found a place for the binding as it is now.
+        current = binding.status.scheduler_observed_generation == binding.metadata.generation
+        placed = current and true_condition(binding.status.conditions, "Scheduled") is not None
         for task in tasks:
             if not task.get("creationTimestamp"):
                 kept.append({**task, "creationTimestamp": stamp(now)})
@@ -166,13 +168,6 @@ def _new_tasks(
         for name in expelled
         if name not in known
     ]
-
-
-def _is_placed(binding: LiveBinding) -> bool:
-    """Whether the scheduler has found a place for the binding as it is now."""
-    status = binding.status
-    current = status.scheduler_observed_generation == binding.metadata.generation
-    return current and true_condition(status.conditions, "Scheduled") is not None
 
 
 def _done_at(task: RawObject, *, placed: bool) -> float:

@@ -124,6 +124,7 @@ def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawOb
 # --- the controller -------------------------------------------------------------------------------
 
 
+_ByNode = dict[str, list[LivePod]]
 _COUNTS = (
     *("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled"),
     *("numberMisscheduled", "numberReady", "numberAvailable"),
@@ -156,7 +157,10 @@ class DaemonSetController(WorkloadController):
     def handle(self, event: Event) -> None:
         if event.resource != NODES:
             super().handle(event)
-        elif event.old is None or event.change == DELETED or _matters(event.old, event.object):
+            return
+        old, new = event.old, event.object
+        matters = old is None or old.metadata.labels != new.metadata.labels or old.spec != new.spec
+        if matters or event.change == DELETED:
             for daemon_set in self.cache.all(DAEMON_SETS, LiveWorkload):
                 self.queue.add(key_of(daemon_set.metadata))
 
@@ -201,9 +205,7 @@ class DaemonSetController(WorkloadController):
             known = self._eligibility[uid] = (generation, Eligibility(daemon_set, self._gates))
         return known[1]
 
-    def _plan(
-        self, key: Key, daemon_set: LiveWorkload, by_node: dict[str, list[LivePod]], now: float
-    ) -> _Plan:
+    def _plan(self, key: Key, daemon_set: LiveWorkload, by_node: _ByNode, now: float) -> _Plan:
         plan = _Plan()
         eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
@@ -255,12 +257,7 @@ class DaemonSetController(WorkloadController):
     # --- updating -----------------------------------------------------------------------------------
 
     def _update(
-        self,
-        daemon_set: LiveWorkload,
-        by_node: dict[str, list[LivePod]],
-        found: History,
-        plan: _Plan,
-        now: float,
+        self, daemon_set: LiveWorkload, by_node: _ByNode, found: History, plan: _Plan, now: float
     ) -> None:
         """Replace pods of older revisions: surplus pods first where surging is allowed."""
         strategy = daemon_set.spec.update_strategy
@@ -307,12 +304,7 @@ class DaemonSetController(WorkloadController):
     # --- status -------------------------------------------------------------------------------------
 
     def _status(
-        self,
-        key: Key,
-        daemon_set: LiveWorkload,
-        by_node: dict[str, list[LivePod]],
-        found: History,
-        now: float,
+        self, key: Key, daemon_set: LiveWorkload, by_node: _ByNode, found: History, now: float
     ) -> Iterator[Action]:
         eligibility = self._wants(daemon_set)
         minimum = daemon_set.spec.min_ready_seconds or 0
@@ -338,12 +330,8 @@ class DaemonSetController(WorkloadController):
             yield status_patch(DAEMON_SETS, daemon_set, dict(status))
 
 
-def _by_node(pods: list[LivePod]) -> dict[str, list[LivePod]]:
-    found: dict[str, list[LivePod]] = defaultdict(list)
+def _by_node(pods: list[LivePod]) -> _ByNode:
+    found: _ByNode = defaultdict(list)
     for pod in pods:
         found[node_of(pod) or ""].append(pod)
     return found
-
-
-def _matters(old: Node, new: Node) -> bool:
-    return old.metadata.labels != new.metadata.labels or old.spec != new.spec

@@ -173,7 +173,11 @@ class StatefulSetController(WorkloadController):
             if pod is None:
                 yield from self._create(key, this, number, now)
             elif is_finished(pod) and not is_terminating(pod):
-                yield from self._replace(key, this, pod, now)
+                # It is made again; if pods keep failing, later each time.
+                if until := self.held_back(this.item.metadata, now):
+                    self.queue.add_at(key, until)
+                else:
+                    yield self._delete(key, this, pod, "it has finished", now)
             elif this.healthy(pod, now):
                 continue
             settled = False
@@ -186,13 +190,6 @@ class StatefulSetController(WorkloadController):
                 yield self._delete(key, this, pod, f"{wanted(this.item)} pods wanted", now)
             if this.ordered:
                 return
-
-    def _replace(self, key: Key, this: _Set, pod: LivePod, now: float) -> Iterator[Action]:
-        """Remove a pod that has ended, which is made again; if pods keep failing, later each time."""
-        if until := self.held_back(this.item.metadata, now):
-            self.queue.add_at(key, until)
-            return
-        yield self._delete(key, this, pod, "it has finished", now)
 
     def _roll(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
         """Replace pods of older revisions, the highest number first, down to the partition."""

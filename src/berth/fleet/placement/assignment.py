@@ -80,7 +80,12 @@ class _Work:
     def assigned(self, selection: ClusterSelection, replicas: int) -> list[TargetCluster]:
         kind = self.strategy.kind
         if kind is None:
-            raise _unsupported(self.strategy)
+            raise PlacementError(
+                SCHEDULER_ERROR,
+                f"unsupported replica scheduling strategy, replicaSchedulingType: {self.strategy.type}, "
+                f"replicaDivisionPreference: {self.strategy.preference}, "
+                "please try another scheduling strategy",
+            )
         if kind == DUPLICATED:
             names = selection.names if replicas > 0 else ()
             return [TargetCluster(name=name, replicas=replicas) for name in names]
@@ -165,14 +170,6 @@ def _targets(selection: ClusterSelection, replicas: Int64Array) -> list[TargetCl
         TargetCluster(name=names[slot], replicas=number)
         for slot, number in zip(slots[order].tolist(), replicas[having][order].tolist(), strict=True)
     ]
-
-
-def _unsupported(strategy: DivisionStrategy) -> PlacementError:
-    return PlacementError(
-        SCHEDULER_ERROR,
-        f"unsupported replica scheduling strategy, replicaSchedulingType: {strategy.type}, "
-        f"replicaDivisionPreference: {strategy.preference}, please try another scheduling strategy",
-    )
 
 
 # --- division by weight ---------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class BindingAnswers:
         condition = ScheduledCondition(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
         if problem and not patches.already_said(binding, condition):
             record.condition = condition
-            self._state.events.failed(record.key, binding, condition.message, now)
+            self._state.tell_failure(record.key, binding, condition.message, now)
 
     def _reported(self, record: BindingRecord, outcome: Outcome) -> None:
         if outcome.ok:
@@ -91,7 +91,7 @@ class BindingAnswers:
             )
             self._state.queue.add(key)
             if write.condition.ok:
-                self._state.events.succeeded(key, binding, write.targets, outcome.at)
+                self._state.tell_success(key, binding, write.targets, outcome.at)
             self._state.claims.forget(record)
         elif outcome.code == 0 or outcome.code >= 500:
             record.lose_write()
@@ -124,7 +124,7 @@ class BindingAnswers:
         quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
         condition = ScheduledCondition(patches.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR, outcome.message)
         self._state.claims.forget(record)
-        self._state.events.failed(key, binding, outcome.message, outcome.at)
+        self._state.tell_failure(key, binding, outcome.message, outcome.at)
         if not patches.already_said(binding, condition):
             record.condition = condition
             self._state.queue.add(key)

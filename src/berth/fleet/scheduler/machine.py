@@ -139,7 +139,7 @@ class FleetScheduler:
     def due(self) -> float | None:
         if self._ready or self._state.claims.released:
             return 0.0
-        times = (self._state.queue.due(), self._state.events.recorder.due(), self._changed_clusters.due())
+        times = (self._state.queue.due(), self._state.recorder.due(), self._changed_clusters.due())
         return min((when for when in times if when is not None), default=None)
 
     # --- deciding -----------------------------------------------------------------
@@ -155,7 +155,7 @@ class FleetScheduler:
             action = self._step(key, now)
             if action is not None:
                 actions.append(action)
-        return actions + self._state.events.recorder.take(now)
+        return actions + self._state.recorder.take(now)
 
     def _line_up(self, now: float) -> None:
         """Put what is due into the line, by priority."""
@@ -273,7 +273,7 @@ class FleetScheduler:
         condition = ScheduledCondition(patches.SUCCESS, patches.SUCCESS_MESSAGE, name)
         self._state.unschedulable.remove(key)
         record.failures = 0
-        self._state.events.attempts_failed(key, binding, decision, now)
+        self._state.tell_failed_attempts(key, binding, decision, now)
         leave = _left_behind(self.fleet, key, binding, targets)
         patch = patches.spec_patch(binding, targets, leave)
         if patches.changes_anything(binding, patch):
@@ -286,7 +286,7 @@ class FleetScheduler:
         self._state.claims.forget(record)
         record.settle()
         if not patches.already_said(binding, condition):
-            self._state.events.succeeded(key, binding, targets, now)
+            self._state.tell_success(key, binding, targets, now)
         return self._state.report(record, binding, condition, now)
 
     def _failed(
@@ -302,7 +302,7 @@ class FleetScheduler:
         self._state.metrics.attempts.labels("error", kind).inc()
         self._state.claims.forget(record)
         self._state.unschedulable.add(key, self.fleet.known(key).entry)
-        self._state.events.failed(key, binding, error.message, now)
+        self._state.tell_failure(key, binding, error.message, now)
         condition = ScheduledCondition(error.reason, error.message)
         if error.reason == UNSCHEDULABLE:
             self._state.retry_at(record, now + _NO_ROOM)
@@ -325,7 +325,7 @@ class FleetScheduler:
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if action.purpose is EVENT:
-            self._state.events.recorder.done(action, outcome)
+            self._state.recorder.done(action, outcome)
         else:
             self._answers.take(action, outcome)
 

@@ -81,47 +81,6 @@ class UnschedulableBindings:
                 self._by_labels.setdefault(entry.label_set, {})[key] = None
 
 
-# --- which events matter --------------------------------------------------------------------------
-
-
-class BindingEvents:
-    """Writes events, and tells the story.
-
-    Attributes:
-        recorder: Its component is the scheduler's name, as users look events up by it.
-    """
-
-    def __init__(self, scheduler_name: str, story: Story) -> None:
-        self.recorder = Recorder(scheduler_name)
-        self._story = story
-
-    def succeeded(self, key: Key, binding: Binding, targets: Iterable[TargetCluster], now: float) -> None:
-        self._record(key, binding, now, NORMAL, patches.SUCCEEDED, patches.success_event(key, targets))
-
-    def failed(self, key: Key, binding: Binding, message: str, now: float) -> None:
-        self._record(key, binding, now, WARNING, patches.FAILED, message)
-
-    def attempts_failed(self, key: Key, binding: Binding, decision: PlacementDecision, now: float) -> None:
-        """The terms of the cluster affinities that were tried in vain before one succeeded."""
-        kind = patches.resource_of(key).kind
-        for place, attempt in enumerate(decision.attempts):
-            if attempt.error is not None:
-                message = (
-                    f"failed to schedule {kind}({'/'.join(filter(None, key))}) "
-                    f"with clusterAffiliates index({place}): {attempt.error.message}"
-                )
-                self._record(key, binding, now, WARNING, patches.FAILED, message)
-
-    def _record(self, key: Key, binding: Binding, now: float, kind: str, reason: str, message: str) -> None:
-        self._story.tell(now, key, reason, message)
-        self.recorder.record(now, patches.resource_of(key), binding, kind, reason, message)
-        resource = binding.spec.resource
-        group, _, version = (resource.api_version or "").rpartition("/")
-        where = Resource(group, version, "", resource.kind or "", namespaced=bool(resource.namespace))
-        metadata = ObjectMeta(name=resource.name, namespace=resource.namespace, uid=resource.uid)
-        self.recorder.record(now, where, PartialObjectMetadata(metadata=metadata), kind, reason, message)
-
-
 # --- the state ------------------------------------------------------------------------------------
 
 
@@ -145,7 +104,8 @@ class FleetSchedulerState:
         self.cache = FleetCache(settings.options, self._moved)
         self.fleet = self.cache.fleet
         self.unschedulable = UnschedulableBindings(self.fleet.index)
-        self.events = BindingEvents(min(settings.scheduler_names, default="berth-fleet"), self.story)
+        # Users look events up by the scheduler's name.
+        self.recorder = Recorder(min(settings.scheduler_names, default="berth-fleet"))
         self.claims = GroupClaims(self.cache, identity)
         self.records: dict[Key, BindingRecord] = {}
         self.queue: Queue[Key] = Queue()
@@ -229,6 +189,35 @@ class FleetSchedulerState:
         for follower in record.followers:
             self.queue.add(follower)
         record.followers.clear()
+
+    # --- events -------------------------------------------------------------------
+
+    def tell_success(self, key: Key, binding: Binding, targets: Iterable[TargetCluster], now: float) -> None:
+        self._tell(key, binding, now, NORMAL, patches.SUCCEEDED, patches.success_event(key, targets))
+
+    def tell_failure(self, key: Key, binding: Binding, message: str, now: float) -> None:
+        self._tell(key, binding, now, WARNING, patches.FAILED, message)
+
+    def tell_failed_attempts(
+        self, key: Key, binding: Binding, decision: PlacementDecision, now: float
+    ) -> None:
+        """The terms of the cluster affinities that were tried in vain before one succeeded."""
+        what = f"{patches.resource_of(key).kind}({'/'.join(filter(None, key))})"
+        for place, attempt in enumerate(decision.attempts):
+            if attempt.error is not None:
+                which = f"with clusterAffiliates index({place})"
+                message = f"failed to schedule {what} {which}: {attempt.error.message}"
+                self.tell_failure(key, binding, message, now)
+
+    def _tell(self, key: Key, binding: Binding, now: float, kind: str, reason: str, message: str) -> None:
+        """Tell the story, and write events about the binding and its workload."""
+        self.story.tell(now, key, reason, message)
+        self.recorder.record(now, patches.resource_of(key), binding, kind, reason, message)
+        resource = binding.spec.resource
+        group, _, version = (resource.api_version or "").rpartition("/")
+        where = Resource(group, version, "", resource.kind or "", namespaced=bool(resource.namespace))
+        metadata = ObjectMeta(name=resource.name, namespace=resource.namespace, uid=resource.uid)
+        self.recorder.record(now, where, PartialObjectMetadata(metadata=metadata), kind, reason, message)
 
     def validate(self) -> None:
         """Check that records, cache and indexes agree."""

@@ -31,19 +31,32 @@ FINALIZER = "batch.kubernetes.io/job-tracking"
 
 @dataclass(slots=True)
 class Tally:
-    """Ends of pods: those in the status for good, and those seen since.
+    """A Job while it is looked at: the ends of its pods, those in the status for good and those seen since.
 
     Attributes:
         new_succeeded, new_failed: Uids that the status names but has not added up yet.
         indexes: Of an indexed Job, those that succeeded.
     """
 
+    job: LiveJob
+    pods: list[LivePod]
     recorded_succeeded: int = 0
     recorded_failed: int = 0
     new_succeeded: set[str] = field(default_factory=set)
     new_failed: set[str] = field(default_factory=set)
     indexes: set[int] = field(default_factory=set)
-    indexed: bool = False
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.job.metadata)
+
+    @property
+    def indexed(self) -> bool:
+        return self.job.spec.completion_mode == "Indexed"
+
+    @property
+    def active(self) -> list[LivePod]:
+        return [pod for pod in self.pods if is_active(pod)]
 
     @property
     def succeeded(self) -> int:
@@ -61,13 +74,9 @@ class Tally:
 def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
     """Count ends: a pod counts while it holds the finalizer, and for good once it has lost it."""
     status, recorded = job.status, job.status.uncounted_terminated_pods
-    count = Tally(
-        status.succeeded or 0,
-        status.failed or 0,
-        indexes=read_indexes(status.completed_indexes or ""),
-        indexed=job.spec.completion_mode == "Indexed",
-    )
-    tracked = {pod.metadata.uid or "": pod for pod in pods if FINALIZER in (pod.metadata.finalizers or ())}
+    indexes = read_indexes(status.completed_indexes or "")
+    count = Tally(job, pods, status.succeeded or 0, status.failed or 0, indexes=indexes)
+    tracked = {pod.metadata.uid or "": pod for pod in pods if _tracked(pod)}
     succeeded = {*((recorded.succeeded if recorded else None) or ())}
     failed = {*((recorded.failed if recorded else None) or ())}
     count.new_succeeded, count.new_failed = succeeded & tracked.keys(), failed & tracked.keys()
@@ -111,10 +120,10 @@ def index_of(pod: LivePod) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def missing_indexes(job: LiveJob, pods: list[LivePod], count: Tally) -> list[int]:
+def missing_indexes(count: Tally) -> list[int]:
     """Indexes that neither succeeded nor are being worked on, lowest first."""
-    busy = {index_of(pod) for pod in pods if is_active(pod)}
-    return [n for n in range(job.spec.completions or 0) if n not in count.indexes and n not in busy]
+    busy = set(map(index_of, count.active))
+    return [n for n in range(count.job.spec.completions or 0) if n not in count.indexes and n not in busy]
 
 
 def read_indexes(text: str) -> set[int]:
@@ -228,27 +237,25 @@ class JobController(WorkloadController):
         if self.waits(key, job.metadata.uid, now):
             return
         count = tally(job, pods)
-        verdict = self._verdict(job, pods, count, now)
+        verdict = self._verdict(count, now)
         if verdict is not None:
-            yield from self._finish(key, job, pods, count, verdict, now)
+            yield from self._finish(count, verdict, now)
             return
-        manage = list(self._manage(key, job, pods, count, now))
-        yield from self._status(job, pods, count, now)
+        manage = list(self._manage(count, now))
+        yield from self._status(count, now)
         yield from manage
-        yield from self._counted(key, job, pods, count)
+        yield from self._counted(count)
 
     # --- deciding -----------------------------------------------------------------------------------
 
-    def _verdict(
-        self, job: LiveJob, pods: list[LivePod], count: Tally, now: float
-    ) -> tuple[str, str, str] | None:
+    def _verdict(self, count: Tally, now: float) -> tuple[str, str, str] | None:
         """Complete or Failed, with reason and message; None while it goes on."""
+        job, active = count.job, count.active
         for kind, early in _EARLY.items():
             if (known := true_condition(job.status.conditions, early)) is not None:
                 return kind, known.reason or "", known.message or ""
-        spec, key = job.spec, key_of(job.metadata)
+        spec = job.spec
         limit = 6 if spec.backoff_limit is None else spec.backoff_limit
-        active = [pod for pod in pods if is_active(pod)]
         tried_again = sum(restarts(pod) for pod in active) if _on_failure(job) else 0
         if count.failed + tried_again > limit:
             return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
@@ -256,7 +263,7 @@ class JobController(WorkloadController):
         if started and deadline is not None and not spec.suspend:
             if seconds(started) + deadline <= now:
                 return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
-            self.queue.add_at(key, seconds(started) + deadline)
+            self.queue.add_at(count.key, seconds(started) + deadline)
         if spec.completions is None:
             enough = count.succeeded > 0 and not active
         else:
@@ -265,10 +272,8 @@ class JobController(WorkloadController):
             return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
         return None
 
-    def _manage(
-        self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally, now: float
-    ) -> Iterator[Action]:
-        active = [pod for pod in pods if is_active(pod)]
+    def _manage(self, count: Tally, now: float) -> Iterator[Action]:
+        job, active = count.job, count.active
         parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
         if job.spec.suspend:
             wanted = 0
@@ -281,29 +286,29 @@ class JobController(WorkloadController):
             for pod in surplus[: len(active) - wanted]:
                 yield self.delete_pod(job, pod, f"{wanted} pods wanted", now)
         elif len(active) < wanted:
-            yield from self._create(key, job, pods, count, wanted - len(active), now)
+            yield from self._create(count, wanted - len(active), now)
 
-    def _create(
-        self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally, number: int, now: float
-    ) -> Iterator[Action]:
-        ends = [ended_at(pod) for pod in pods if phase(pod) == FAILED] if count.failed else []
+    def _create(self, count: Tally, number: int, now: float) -> Iterator[Action]:
+        job, key = count.job, count.key
+        ends = [ended_at(pod) for pod in count.pods if phase(pod) == FAILED] if count.failed else []
         # A pod that failed is replaced later each time.
         if ends and (again := max(ends) + _BACKOFF.after(count.failed)) > now:
             self.queue.add_at(key, again)
             return
         indexes: list[int | None] = [None] * number
-        if job.spec.completion_mode == "Indexed":
-            indexes = list(missing_indexes(job, pods, count)[:number])
+        if count.indexed:
+            indexes = list(missing_indexes(count)[:number])
         for index in indexes[: self.creations_allowed(key, job.metadata, len(indexes), now)]:
             yield self.create_pod(job, job_pod(job, index), "too few pods", now)
 
     # --- counting -----------------------------------------------------------------------------------
 
-    def _counted(self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally) -> Iterator[Action]:
+    def _counted(self, count: Tally) -> Iterator[Action]:
         """Let go of pods whose end is on record."""
-        uids = _recorded(job)
+        uids = _recorded(count.job)
         if uids == count.uncounted:
-            yield from self._release(key, [p for p in pods if p.metadata.uid in uids and _tracked(p)])
+            ended = [p for p in count.pods if p.metadata.uid in uids and _tracked(p)]
+            yield from self._release(count.key, ended)
 
     def _release(self, key: Key, pods: list[LivePod]) -> Iterator[Action]:
         for pod in pods:
@@ -311,28 +316,19 @@ class JobController(WorkloadController):
 
     # --- ending -------------------------------------------------------------------------------------
 
-    def _finish(
-        self,
-        key: Key,
-        job: LiveJob,
-        pods: list[LivePod],
-        count: Tally,
-        verdict: tuple[str, str, str],
-        now: float,
-    ) -> Iterator[Action]:
+    def _finish(self, count: Tally, verdict: tuple[str, str, str], now: float) -> Iterator[Action]:
         """Stop what still runs, count every end, and only then say that it is over."""
-        kind, reason, message = verdict
+        job, active, (kind, reason, message) = count.job, count.active, verdict
         conditions = Conditions(job.status.conditions, now)
         conditions.set(_EARLY[kind], TRUE, reason, message)
-        active = [pod for pod in pods if is_active(pod)]
         for pod in active:
             yield self.delete_pod(job, pod, message, now)
-        if active or count.uncounted or any(_tracked(pod) for pod in pods):
-            yield from self._status(job, pods, count, now, conditions)
-            yield from self._counted(key, job, pods, count)
+        if active or count.uncounted or any(map(_tracked, count.pods)):
+            yield from self._status(count, now, conditions)
+            yield from self._counted(count)
             return
         conditions.set(kind, TRUE, reason, message)
-        status = self._numbers(job, [], count)
+        status = _numbers(count)
         status["conditions"] = conditions.list()
         if kind == "Complete":
             status["completionTime"] = stamp(now)
@@ -352,16 +348,8 @@ class JobController(WorkloadController):
 
     # --- status -------------------------------------------------------------------------------------
 
-    def _status(
-        self,
-        job: LiveJob,
-        pods: list[LivePod],
-        count: Tally,
-        now: float,
-        conditions: Conditions | None = None,
-    ) -> Iterator[Action]:
-        old = job.status
-        status = self._numbers(job, pods, count)
+    def _status(self, count: Tally, now: float, conditions: Conditions | None = None) -> Iterator[Action]:
+        job, old, status = count.job, count.job.status, _numbers(count)
         conditions = conditions or Conditions(old.conditions, now)
         if job.spec.suspend:
             conditions.set("Suspended", TRUE, "JobSuspended", "Job suspended")
@@ -376,22 +364,21 @@ class JobController(WorkloadController):
                 status["conditions"] = conditions.list()
             yield status_patch(JOBS, job, status)
 
-    @staticmethod
-    def _numbers(job: LiveJob, pods: list[LivePod], count: Tally) -> RawObject:
-        active = [pod for pod in pods if is_active(pod)]
-        status: RawObject = {
-            "active": len(active),
-            "ready": sum(map(is_ready, active)),
-            "succeeded": count.recorded_succeeded,
-            "failed": count.recorded_failed,
-            "uncountedTerminatedPods": {
-                "succeeded": sorted(count.new_succeeded) or None,
-                "failed": sorted(count.new_failed) or None,
-            },
-        }
-        if job.spec.completion_mode == "Indexed":
-            status["completedIndexes"] = spelled_indexes(count.indexes)
-        return status
+
+def _numbers(count: Tally) -> RawObject:
+    status: RawObject = {
+        "active": len(count.active),
+        "ready": sum(map(is_ready, count.active)),
+        "succeeded": count.recorded_succeeded,
+        "failed": count.recorded_failed,
+        "uncountedTerminatedPods": {
+            "succeeded": sorted(count.new_succeeded) or None,
+            "failed": sorted(count.new_failed) or None,
+        },
+    }
+    if count.indexed:
+        status["completedIndexes"] = spelled_indexes(count.indexes)
+    return status
 
 
 def finished_at(job: LiveJob) -> float | None:
