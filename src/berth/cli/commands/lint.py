@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from berth.cli.fleet.objects import karmada_schemas
-from berth.cli.fleet.options import LabelKeys
+from berth.cli.fleet.options import LABEL_KEYS
 from berth.cli.input.manifests import progress_bar
 from berth.cli.input.options import (
+    Written,
     daemon_namespaces_option,
     gates_of,
     gates_option,
@@ -60,19 +61,12 @@ CODES = frozenset(code for code, _, _ in ALL_CHECKS)
 _LIVE_KINDS = ("Deployment", "DaemonSet", "Job", "CronJob", "PodDisruptionBudget")
 
 
-class _Codes(click.ParamType[tuple[str, ...]]):
-    name = "codes"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        codes = tuple(filter(None, str(value).upper().replace(",", " ").split()))
-        for code in codes:
-            if code not in CODES:
-                self.fail(f"there is no check {code}; they are {min(CODES)} to {max(CODES)}", param, ctx)
-        return codes
+def _codes(text: str) -> tuple[str, ...]:
+    codes = tuple(text.upper().replace(",", " ").split())
+    for code in codes:
+        if code not in CODES:
+            raise ValueError(f"there is no check {code}; they are {min(CODES)} to {max(CODES)}")
+    return codes
 
 
 @click.command("lint")
@@ -117,7 +111,7 @@ class _Codes(click.ParamType[tuple[str, ...]]):
 @option(
     "--ignore",
     "Do not tell of these. May be repeated; the annotation berth.dev/lint-ignore does it for an object.",
-    type=_Codes(),
+    type=Written("codes", _codes),
     multiple=True,
     metavar="CODE,...",
 )
@@ -135,8 +129,8 @@ class _Codes(click.ParamType[tuple[str, ...]]):
 @version_option
 @daemon_namespaces_option
 @gates_option("As the cluster has them; all on by default.")
-@option("--affinity-label-keys", "As 'berth fleet' has it.", type=LabelKeys(), metavar="KEY,KEY")
-@option("--anti-affinity-label-keys", "As 'berth fleet' has it.", type=LabelKeys(), metavar="KEY,KEY")
+@option("--affinity-label-keys", "As 'berth fleet' has it.", type=LABEL_KEYS, metavar="KEY,KEY")
+@option("--anti-affinity-label-keys", "As 'berth fleet' has it.", type=LABEL_KEYS, metavar="KEY,KEY")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Find what will go wrong with manifests, by what they would do.

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from berth.cli.input.components import given
-from berth.cli.input.options import Decorator, bool_option, in_this_order, option
+from berth.cli.input.options import Decorator, Written, bool_option, in_this_order, label_key, option
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
-from berth.kube import names
 
 # What Berth does better than Karmada's scheduler, each with a flag of its own.
 IMPROVEMENTS = {
@@ -26,23 +25,14 @@ LIVE_IMPROVEMENTS = {
 }
 
 
-class LabelKeys(click.ParamType[tuple[str, ...]]):
+def _label_keys(text: str) -> tuple[str, ...]:
     """Label keys with commas between them."""
+    # Kubernetes' manifests know no shell: the quotes of --keys="a,b" arrive here.
+    written = (key.strip(" \t\"'") for key in text.split(","))
+    return tuple(map(label_key, dict.fromkeys(filter(None, written))))
 
-    name = "keys"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        # Kubernetes' manifests know no shell: the quotes of --keys="a,b" arrive here.
-        written = (key.strip(" \t\"'") for key in str(value).split(","))
-        keys = tuple(dict.fromkeys(filter(None, written)))
-        for key in keys:
-            if problems := names.label_key_errors(key):
-                self.fail(f"{key!r} is no label key: {problems[0]}", param, ctx)
-        return keys
+LABEL_KEYS = Written("keys", _label_keys)
 
 
 def switch(name: str, words: str) -> Decorator:
@@ -72,7 +62,7 @@ def placing_options(*, compat: bool = False) -> Decorator:
 def _keys_option(kind: str) -> Decorator:
     return click.option(
         f"--{kind}-label-keys",
-        type=LabelKeys(),
+        type=LABEL_KEYS,
         default=(),
         metavar="KEY,KEY",
         help=f"The labels to index for {kind}, and what affinityEnabled compares.  [all, none]",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
-from berth.cli.input.options import Decorator, bool_option, in_this_order, option
+from berth.cli.input.options import Decorator, Written, bool_option, in_this_order, option
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
 from berth.live.component.endpoint import ServingError, ServingSettings
@@ -23,35 +23,27 @@ from berth.live.connection import ConnectionSettingsError
 _T = TypeVar("_T")
 
 
-class _Duration(click.ParamType[float]):
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, int | float):
-            return float(value)
-        try:
-            found = parse_duration(str(value))
-        except DurationError as error:
-            self.fail(f"{error}; write it like 30s or 1m30s", param, ctx)
-        if found < 0:
-            self.fail(f"{value} is negative", param, ctx)
-        return found
+def _duration(text: str) -> float:
+    try:
+        found = parse_duration(text)
+    except DurationError as error:
+        raise ValueError(f"{error}; write it like 30s or 1m30s") from None
+    if found < 0:
+        raise ValueError(f"{text} is negative")
+    return found
 
 
-class _Rate(click.ParamType[float]):
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            found = float(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
-        if not 0 < found < math.inf:
-            self.fail(f"{value} is not greater than zero and finite", param, ctx)
-        return found
+def _rate(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not 0 < found < math.inf:
+        raise ValueError(f"{text} is not greater than zero and finite")
+    return found
 
 
-DURATION, RATE = _Duration(), _Rate()
+DURATION, RATE = Written("duration", _duration), Written("number", _rate)
 
 
 # Where the cluster is.

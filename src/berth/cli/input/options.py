@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -13,6 +13,7 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGateError, FeatureGates
 from berth.kube.names import dns_label_errors, label_key_errors
 from berth.kube.versions import NEWEST, VERSIONS
 
+_T = TypeVar("_T")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -47,16 +48,28 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-class _LabelKey(click.ParamType[str]):
-    name = "label"
+class Written(click.ParamType[_T]):
+    """What is written in a text: `read` says what, and in a ValueError why it is nothing of the sort."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if problems := label_key_errors(str(value)):
-            self.fail(f"{value!r} is no label key: {problems[0]}", param, ctx)
-        return str(value)
+    def __init__(self, name: str, read: Callable[[str], _T]) -> None:
+        self.name, self._read = name, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> _T:  # noqa: ANN401
+        if not isinstance(value, str):
+            return cast("_T", value)  # a default
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-LABEL_KEY = _LabelKey()
+def label_key(text: str) -> str:
+    if problems := label_key_errors(text):
+        raise ValueError(f"{text!r} is no label key: {problems[0]}")
+    return text
+
+
+LABEL_KEY = Written("label", label_key)
 
 # --- versions -------------------------------------------------------------------------------------
 
@@ -98,25 +111,21 @@ def gates_of(text: str, base: FeatureGates = DEFAULT_GATES, option: str = "--fea
 _DAEMON_NAMESPACES = ",".join(sorted(DEFAULT_DAEMON_NAMESPACES))
 
 
-class _Namespaces(click.ParamType[frozenset[str]]):
-    name = "namespaces"
+def _namespaces(text: str) -> frozenset[str]:
+    names = frozenset(filter(None, (name.strip() for name in text.split(","))))
+    for name in sorted(names):
+        if errors := dns_label_errors(name):
+            raise ValueError(f"'{name}' is no namespace: {errors[0]}")
+    return names
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> frozenset[str]:
-        if isinstance(value, frozenset):
-            return value
-        names = frozenset(filter(None, (name.strip() for name in str(value).split(","))))
-        for name in sorted(names):
-            if errors := dns_label_errors(name):
-                self.fail(f"'{name}' is no namespace: {errors[0]}", param, ctx)
-        return names
+
+_NAMESPACES = Written("namespaces", _namespaces)
 
 
 daemon_namespaces_option = option(
     "--daemon-namespaces",
     "Pods in these namespaces are left out of required anti-affinity ('': none are).",
-    type=_Namespaces(),
+    type=_NAMESPACES,
     default=_DAEMON_NAMESPACES,
     metavar="NS,NS",
 )
@@ -125,6 +134,6 @@ configured_daemon_namespaces_option = option(
     "--daemon-namespaces",
     "Pods in these namespaces are left out of required anti-affinity "
     f"(by default {_DAEMON_NAMESPACES}, or as --config says; '': none are).",
-    type=_Namespaces(),
+    type=_NAMESPACES,
     metavar="NS,NS",
 )
