@@ -15,7 +15,6 @@ from berth.kube.objects import (
     Key,
     LivePod,
     LiveWorkload,
-    ObjectMeta,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
     RawObject,

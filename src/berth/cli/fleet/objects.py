@@ -6,7 +6,8 @@ What has no uid was not through an API server yet: it is filled in and checked a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -176,11 +177,12 @@ def _template(place: str, manifest: Manifest, raw: RawObject, *, namespaced: boo
         group, version, f"{manifest.kind.lower()}s", manifest.kind, namespaced
     )
     view = VIEWS.get(resource, PartialObjectMetadata)
-    plain = _said(place, lambda: without_nulls(raw))
-    _said(place, lambda: convert(plain, view))
-    if isinstance(plain, dict):
-        served_kinds.default(resource.group, resource.kind, plain)
-    return Template(manifest, resource, _said(place, lambda: convert(plain, view)))
+    with _said(place):
+        plain = without_nulls(raw)
+        convert(plain, view)
+        if isinstance(plain, dict):
+            served_kinds.default(resource.group, resource.kind, plain)
+        return Template(manifest, resource, convert(plain, view))
 
 
 # --- Karmada's kinds ---------------------------------------------------------------------------------
@@ -226,12 +228,15 @@ def _binding(place: str, raw: RawObject) -> Binding:
 
 
 def _decoded(place: str, raw: RawObject, view: type[_T]) -> _T:
-    return _said(place, lambda: convert(without_nulls(raw), view))
+    with _said(place):
+        return convert(without_nulls(raw), view)
 
 
-def _said(place: str, work: Callable[[], _T]) -> _T:
+@contextmanager
+def _said(place: str) -> Iterator[None]:
+    """What cannot be read is told with its place."""
     try:
-        return work()
+        yield
     except DecodeError as error:
         raise ManifestError(f"{place}: {error}") from None
 

@@ -95,23 +95,13 @@ def _finding(placed: Placed) -> Document:
 def sarif(placed: Sequence[Placed], checks: Sequence[tuple[str, CheckWords, Severity]]) -> Document:
     """The findings as code scanning reads them; every check is one of its rules."""
     numbers = {code: i for i, (code, _, _) in enumerate(checks)}
-    return {
-        "$schema": _SARIF,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "berth",
-                        "version": __version__,
-                        "rules": [_rule(*check) for check in checks],
-                    }
-                },
-                "columnKind": "unicodeCodePoints",
-                "results": [_result(each, numbers[each.finding.code]) for each in placed],
-            }
-        ],
+    driver = {"name": "berth", "version": __version__, "rules": [_rule(*check) for check in checks]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(each, numbers[each.finding.code]) for each in placed],
     }
+    return {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
 
 
 def _rule(code: str, words: CheckWords, severity: Severity) -> Document:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.controllers.actions import patch, status_report
+from berth.controllers.actions import condition, patch, status_report
 from berth.controllers.hollow import LABEL, is_hollow
 from berth.kube.amounts.resource_names import is_extended
 from berth.kube.api_resources import LEASES, NODES
@@ -80,12 +80,7 @@ def adopted(node: Node, index: int, release: str, now: float) -> RawObject:
     """What a kubelet adds to a node that somebody else created: what it says already stays."""
     name = node.metadata.name or ""
     labels = {**_own_labels(name), **(node.metadata.labels or {}), LABEL: "true"}
-    status: RawObject = {
-        "conditions": ready_conditions(now),
-        "addresses": _node_addresses(name, index),
-        "nodeInfo": _info(index, release),
-    }
-    given = node.status
+    status, given = _reported(name, index, release, now), node.status
     if not (given and (given.capacity or given.allocatable)):
         status |= dict.fromkeys(("capacity", "allocatable"), _capacity(Shape(nodes=1)))
     return {"metadata": {"labels": labels}, "status": status}
@@ -95,11 +90,13 @@ def _own_labels(name: str) -> dict[str, str]:
     return {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 
 
-def _node_addresses(name: str, index: int) -> list[RawObject]:
-    return [
+def _reported(name: str, index: int, release: str, now: float) -> RawObject:
+    """What a kubelet says of its node."""
+    addresses = [
         {"type": "InternalIP", "address": node_address(index)},
         {"type": "Hostname", "address": name},
     ]
+    return {"conditions": ready_conditions(now), "addresses": addresses, "nodeInfo": _info(index, release)}
 
 
 def registered(manifest: RawObject, index: int, release: str, now: float) -> RawObject:
@@ -118,10 +115,8 @@ def registered(manifest: RawObject, index: int, release: str, now: float) -> Raw
         "status": {
             "capacity": capacity,
             "allocatable": status.get("allocatable") or capacity,
-            "conditions": ready_conditions(now),
-            "addresses": _node_addresses(name, index),
+            **_reported(name, index, release, now),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": _info(index, release),
             **{field: status[field] for field in ("images",) if field in status},
         },
     }
@@ -129,14 +124,7 @@ def registered(manifest: RawObject, index: int, release: str, now: float) -> Raw
 
 def ready_conditions(now: float) -> list[RawObject]:
     return [
-        {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": stamp(now),
-            "lastTransitionTime": stamp(now),
-        }
+        {**condition(kind, status, reason, now, message=message), "lastHeartbeatTime": stamp(now)}
         for kind, status, reason, message in _CONDITIONS
     ]
 
