@@ -7,7 +7,7 @@ import pytest
 
 from berth.engine.offline.snapshot import Snapshot
 from berth.engine.state.options import Options
-from berth.web.analysis import Analyst, EndedError
+from berth.web.questions import Analyst, EndedError
 from berth.web.sources import DumpSource
 from tests.support.snapshots import manifest, zone_node
 

@@ -26,10 +26,9 @@ from berth.live.component.serving import answering
 from berth.live.errors import ApiError
 from berth.live.listing import ListingError
 from berth.web import questions
-from berth.web.analysis import Analyst, EndedError, Question
 from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet
-from berth.web.questions import CommandDocuments
+from berth.web.questions import Analyst, CommandDocuments, EndedError, Question
 from berth.web.sessions import Guard, Sessions, said
 from berth.web.sources import ClusterSource
 

@@ -69,20 +69,16 @@ class EventLog:
 
     def put(self, event: HappenedEvent) -> RawObject:
         """Note an Event, in place of what it said before; how the page tells it."""
-        told = _told(event, self._name(event))
+        name = event.metadata.name
+        if not name:  # as it may be in a file
+            self._unnamed += 1
+            name = f"#{self._unnamed}"
+        told = _told(event, f"{event.metadata.namespace or ''}/{name}")
         self._kept.pop(told["id"], None)
         self._kept[told["id"]] = told
         if len(self._kept) > _KEPT_EVENTS:
             del self._kept[next(iter(self._kept))]
         return told
-
-    def _name(self, event: HappenedEvent) -> str:
-        """The Event's own name; in a file it may have none."""
-        name = event.metadata.name
-        if not name:
-            self._unnamed += 1
-            name = f"#{self._unnamed}"
-        return f"{event.metadata.namespace or ''}/{name}"
 
 
 def _told(event: HappenedEvent, name: str) -> RawObject:
@@ -99,9 +95,6 @@ def _told(event: HappenedEvent, name: str) -> RawObject:
         "namespace": about.get("namespace"),
         "name": about.get("name"),
     }
-
-
-# --- evictions -----------------------------------------------------------------------------------------
 
 
 def eviction_stories(

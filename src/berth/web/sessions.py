@@ -39,6 +39,9 @@ _HEADERS = {
 class Sessions:
     """The links and cookies that are good.
 
+    Attributes:
+        link: The secret of the next one-time link.
+
     Args:
         token: What scripts may give as a bearer token; None for none.
         new_link: Told of the next link when one has been used.
@@ -47,20 +50,15 @@ class Sessions:
     def __init__(self, token: str | None, new_link: Callable[[str], None]) -> None:
         self._token = token
         self._new_link = new_link
-        self._link = secrets.token_urlsafe(32)
+        self.link = secrets.token_urlsafe(32)
         self._cookies: OrderedDict[str, None] = OrderedDict()
-
-    @property
-    def link(self) -> str:
-        """The secret of the next one-time link."""
-        return self._link
 
     def opened(self, given: str) -> str | None:
         """The cookie for who has a link that is good; it is not good any more."""
-        if not hmac.compare_digest(given.encode(), self._link.encode()):
+        if not hmac.compare_digest(given.encode(), self.link.encode()):
             return None
-        self._link = secrets.token_urlsafe(32)
-        self._new_link(self._link)
+        self.link = secrets.token_urlsafe(32)
+        self._new_link(self.link)
         return self.begin()
 
     def begin(self) -> str:
@@ -122,9 +120,13 @@ class Guard:
 
     def _opened(self, link: str, headers: Headers) -> Response:
         cookie = self._sessions.opened(link)
+        if cookie is None and not self._sessions.knows(headers, self._port()):
+            return _stale()
+        answer = RedirectResponse("/", 303)
         if cookie is not None:
-            return _entered(cookie, self._port())
-        return RedirectResponse("/", 303) if self._sessions.knows(headers, self._port()) else _stale()
+            name = COOKIE.format(port=self._port())
+            answer.set_cookie(name, cookie, httponly=True, samesite="strict", path="/")
+        return answer
 
     def _is_for_us(self, headers: Headers) -> bool:
         names = headers.getlist("host")
@@ -157,12 +159,6 @@ def _is_from_here(headers: Headers) -> bool:
     ):
         return False
     return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-
-
-def _entered(cookie: str, port: int) -> Response:
-    answer = RedirectResponse("/", 303)
-    answer.set_cookie(COOKIE.format(port=port), cookie, httponly=True, samesite="strict", path="/")
-    return answer
 
 
 def said(status: int, sentence: str) -> Response:

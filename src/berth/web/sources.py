@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import msgspec
 
 from berth.engine.offline.lookup import NotFoundError
-from berth.engine.offline.snapshot import Entry, Origin, Snapshot, read
+from berth.engine.offline.snapshot import Origin, Snapshot, read
 from berth.engine.state.options import Options
 from berth.kube.api_resources import (
     BINDINGS,
@@ -78,32 +79,37 @@ class Missing:
     why: str
 
 
-class ClusterSource(Protocol):
-    """A cluster that the page can show."""
+class ClusterSource(ABC):
+    """A cluster that the page can show.
 
-    board: Board
-    stream: ChangeStream
-    happened: EventLog
-    live: bool
-    words: str
+    Attributes:
+        version: Changes with everything that the answers may depend on.
+        trouble: Why what is shown may be old; None if it is not.
+    """
+
+    live: ClassVar[bool]
+
+    def __init__(self, options: Options, words: str, *, loading: bool) -> None:
+        self.options = options
+        self.words = words
+        self.loading = loading
+        self.board = Board()
+        self.stream = ChangeStream()
+        self.happened = EventLog()
+        self.version = 1
+        self.trouble: str | None = None
+        self._missing: dict[Resource, str] = {}  # empty: the server has none, which is no news
+        self._wanted = asyncio.Event()
 
     @property
-    def version(self) -> int:
-        """Changes with everything that the answers may depend on."""
-
-    @property
-    def missing(self) -> list[Missing]: ...
-
-    @property
-    def trouble(self) -> str | None:
-        """Why what is shown may be old; None if it is not."""
-
-    @property
-    def loading(self) -> bool: ...
+    def missing(self) -> list[Missing]:
+        return [Missing(resource.name, why) for resource, why in self._missing.items() if why]
 
     def want(self) -> None:
         """Somebody looks."""
+        self._wanted.set()
 
+    @abstractmethod
     def snapshot(self) -> Snapshot:
         """The cluster for a question, which may change it as it likes.
 
@@ -111,9 +117,11 @@ class ClusterSource(Protocol):
             berth.engine.offline.snapshot.SnapshotError: the objects cannot be used.
         """
 
+    @abstractmethod
     def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
         """Karmada's clusters and bindings with their kind."""
 
+    @abstractmethod
     async def fleet_listing(self) -> Listing:
         """All that placing workloads onto clusters depends on.
 
@@ -122,6 +130,7 @@ class ClusterSource(Protocol):
             berth.kube.manifests.manifest.ManifestError: an object cannot be read.
         """
 
+    @abstractmethod
     async def node(self, name: str) -> RawObject:
         """A node with every field it has.
 
@@ -130,6 +139,7 @@ class ClusterSource(Protocol):
             berth.live.errors.ApiError: it cannot be read.
         """
 
+    @abstractmethod
     async def events(self) -> list[RawObject]:
         """Every Event with every field it has.
 
@@ -138,7 +148,7 @@ class ClusterSource(Protocol):
         """
 
 
-class DumpSource:
+class DumpSource(ClusterSource):
     """Manifests as they were taken in; nothing changes."""
 
     live = False
@@ -146,21 +156,13 @@ class DumpSource:
     def __init__(
         self, manifests: list[Manifest], options: Options, words: str, warnings: Sequence[str] = ()
     ) -> None:
-        self.board = Board()
-        self.stream = ChangeStream()
-        self.happened = EventLog()
-        self.words = words
-        self.version = 1
-        self.missing: list[Missing] = []
-        self.trouble: str | None = None
-        self.loading = False
+        super().__init__(options, words, loading=False)
         self._manifests = manifests
-        self._options = options
         self._warnings = warnings
         snapshot = self.snapshot()
         for node in snapshot.nodes.values():
             self.board.put_node(node_row(node))
-        for entry in _all_entries(snapshot):
+        for entry in (*snapshot.running, *snapshot.pending, *snapshot.ended):
             self.board.put_pod(pod_row(entry.pod, entry.owner))
         for manifest in manifests:
             if manifest.kind == EVENTS.kind:
@@ -172,11 +174,8 @@ class DumpSource:
         some = itertools.chain(self.board.nodes, self.board.pods, self.happened, self.fleet_objects())
         return next(some, None) is not None
 
-    def want(self) -> None:
-        """It is all there."""
-
     def snapshot(self) -> Snapshot:
-        snapshot = read(self._manifests, self._options)
+        snapshot = read(self._manifests, self.options)
         snapshot.warnings += self._warnings
         return snapshot
 
@@ -199,12 +198,7 @@ class DumpSource:
         return [_shown(EVENTS, each.to_dict()) for each in self._manifests if each.kind == EVENTS.kind]
 
 
-def _all_entries(snapshot: Snapshot) -> Iterable[Entry]:
-    return (*snapshot.running, *snapshot.pending, *snapshot.ended)
-
-
-@dataclass
-class LiveSource:
+class LiveSource(ClusterSource):
     """A cluster behind an API server: one informer a kind, nothing is ever written.
 
     It is not read before somebody looks.
@@ -214,33 +208,24 @@ class LiveSource:
         noting: Notes what a command would that reads the cluster.
     """
 
-    client: Client
-    options: Options
-    words: str = "in the cluster"
-    notes: tuple[str, ...] = ()
-    noting: Callable[[Snapshot, Options], None] | None = None
     live = True
-    board: Board = field(default_factory=Board)
-    stream: ChangeStream = field(default_factory=ChangeStream)
-    happened: EventLog = field(default_factory=EventLog)
-    version: int = 0
-    trouble: str | None = None
-    loading: bool = True
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        client: Client,
+        options: Options,
+        *,
+        notes: tuple[str, ...] = (),
+        noting: Callable[[Snapshot, Options], None] | None = None,
+    ) -> None:
+        super().__init__(options, "in the cluster", loading=True)
+        self.client = client
+        self.notes = notes
+        self.noting = noting
         self._informers: dict[Resource, Informer[Any]] = {}
-        self._missing: dict[Resource, str] = {}  # empty: the server has none, which is no news
         self._deployments: dict[Key, str] = {}
         self._troubles: dict[Resource, str] = {}
-        self._wanted = asyncio.Event()
         self._beside = False  # whether something that has no row has changed: a budget, a binding
-
-    def want(self) -> None:
-        self._wanted.set()
-
-    @property
-    def missing(self) -> list[Missing]:
-        return [Missing(resource.name, why) for resource, why in self._missing.items() if why]
 
     # --- staying in step ----------------------------------------------------------------------------
 
@@ -440,6 +425,5 @@ def _manifest(resource: Resource, view: Any, source: Source) -> Manifest:  # noq
 def _view(resource: Resource) -> type[Any]:
     if resource == EVENTS:
         return HappenedEvent
-    return (
-        UntypedObject if resource in _FLEET else view_of(resource.api_version, resource.kind) or UntypedObject
-    )
+    typed = None if resource in _FLEET else view_of(resource.api_version, resource.kind)
+    return typed or UntypedObject

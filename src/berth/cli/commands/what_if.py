@@ -40,10 +40,10 @@ from berth.engine.offline.what_if.changes import (
     parse,
 )
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.questions.every import EveryLoss, lose_each
-from berth.engine.offline.what_if.questions.fitting import FittingReplicas, fit
-from berth.engine.offline.what_if.questions.scenario import KIND as SCENARIO
-from berth.engine.offline.what_if.questions.scenario import (
+from berth.engine.offline.what_if.questions import EveryLoss, FittingReplicas, fit, lose_each
+from berth.engine.offline.what_if.running import Versus, make, settle, versus, what_if
+from berth.engine.offline.what_if.scenario import KIND as SCENARIO
+from berth.engine.offline.what_if.scenario import (
     Scenario,
     ScenarioError,
     ScenarioOutcome,
@@ -51,8 +51,6 @@ from berth.engine.offline.what_if.questions.scenario import (
     read_scenario,
     run_scenario,
 )
-from berth.engine.offline.what_if.questions.versus import Versus, versus
-from berth.engine.offline.what_if.running import make, settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load

@@ -14,10 +14,9 @@ from berth.engine.offline.what_if.outcome import (
     UtilisationChange,
     WhatIfOutcome,
 )
-from berth.engine.offline.what_if.questions.every import DomainLoss, EveryLoss
-from berth.engine.offline.what_if.questions.fitting import FittingReplicas
-from berth.engine.offline.what_if.questions.scenario import ScenarioOutcome
-from berth.engine.offline.what_if.questions.versus import Versus
+from berth.engine.offline.what_if.questions import DomainLoss, EveryLoss, FittingReplicas
+from berth.engine.offline.what_if.running import Versus
+from berth.engine.offline.what_if.scenario import ScenarioOutcome
 from berth.engine.rules.relaxing import short
 
 _ROWS_LISTED, _NAMES_LISTED = 40, 6

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from berth.engine.execution import rebalancing
 from berth.engine.execution.eviction_ceiling import (
     RELEASE_ANNOTATION,
     Ceiling,
@@ -22,19 +23,7 @@ from berth.engine.execution.eviction_ceiling import (
     stopping,
 )
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set, replacement_nodes
-from berth.engine.execution.rebalancing import (
-    NOT_READY,
-    OPT_OUT,
-    REBALANCE,
-    ROLLING_OUT,
-    SCALING,
-    MovableGroup,
-    Move,
-    Rebalance,
-    RebalancePolicy,
-    plan_moves,
-    rebalance_of,
-)
+from berth.engine.execution.rebalancing import Move, Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
 from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
@@ -140,7 +129,7 @@ class Audit:
         evictions = [
             eviction
             for eviction in self.evictions
-            if wanted(eviction.entry.namespace) and not rules.isdisjoint(_rules_of(eviction))
+            if wanted(eviction.entry.namespace) and not rules.isdisjoint(v.rule for v in eviction.violations)
         ]
         halting = {eviction.halt for eviction in evictions}
         return Audit(
@@ -153,10 +142,6 @@ class Audit:
             [e for e in self.faulty if wanted(e.namespace)] if not rules.isdisjoint(_EVICTING_RULES) else [],
             None if self.rebalancing is None else [w for w in self.rebalancing if wanted(w.namespace)],
         )
-
-
-def _rules_of(eviction: Eviction) -> set[str]:
-    return {violation.rule for violation in eviction.violations}
 
 
 def audit(
@@ -254,14 +239,10 @@ def _to_evict(
     found = eviction_set(
         cluster,
         violations,
-        started=lambda key: _created(by_key[key]) if key in by_key else 0.0,
+        started=lambda key: (key in by_key and seconds_of(by_key[key].created)) or 0.0,
         staying={e.key for e in entries} - by_key.keys(),
     )
     return [(by_key[evicted.pod], evicted) for evicted in found if evicted.pod in by_key]
-
-
-def _created(entry: Entry) -> float:
-    return seconds_of(entry.pod.metadata.creation_timestamp) or 0.0
 
 
 def _halts(snapshot: Snapshot, to_evict: list[tuple[Entry, PodToEvict]], ceiling: Ceiling) -> _Halts:
@@ -325,7 +306,7 @@ def _evictions(
 def wanted_moves(snapshot: Snapshot) -> list[WorkloadMoves]:
     """What would be moved of the workloads that say that they may be."""
     asking = any(
-        REBALANCE in (manifest.object.metadata.annotations or {})
+        rebalancing.REBALANCE in (manifest.object.metadata.annotations or {})
         for manifest in snapshot.manifests
         if manifest.object is not None
     )
@@ -339,24 +320,24 @@ def rebalanced(
 ) -> list[WorkloadMoves]:
     """What the controllers would move of every ReplicaSet that is uneven, and may be moved."""
     groups, rest = _groups(snapshot, living), _Rest(snapshot, living)
-    movable: list[tuple[Entry, MovableGroup]] = []
+    movable: list[tuple[Entry, rebalancing.MovableGroup]] = []
     found: list[WorkloadMoves] = []
     for key, members in groups.items():
         entry = members[-1]
         how = _how(snapshot, entry, default)
-        if how.policy is RebalancePolicy.OFF:
+        if how.policy is rebalancing.RebalancePolicy.OFF:
             continue
         witnesses = _witnesses(snapshot, entry, groups)
-        group = MovableGroup(tuple(each.key for each in members), witnesses, how)
+        group = rebalancing.MovableGroup(tuple(each.key for each in members), witnesses, how)
         refusal = rest.missing(key, members)
         stopped = tuple(b for b in budgets if b.protects(entry) and not b.allowed)
         if refusal or stopped:
-            if plan_moves(snapshot.cluster, [group], 1)[0]:
+            if rebalancing.plan_moves(snapshot.cluster, [group], 1)[0]:
                 why = refusal or "budget"
                 found.append(WorkloadMoves(entry.namespace, entry.owner or "", (), why, stopped))
             continue
         movable.append((entry, group))
-    moves, ends = plan_moves(snapshot.cluster, [group for _, group in movable])
+    moves, ends = rebalancing.plan_moves(snapshot.cluster, [group for _, group in movable])
     for (entry, group), end in zip(movable, ends, strict=True):
         turns = tuple(turn for turn, move in enumerate(moves, start=1) if move.pod in group.pods)
         own = tuple(moves[turn - 1] for turn in turns)
@@ -373,7 +354,7 @@ def _groups(snapshot: Snapshot, living: Sequence[Entry]) -> dict[tuple[str, str]
         if owner is not None and owner.kind == "ReplicaSet" and counted is not None and has_order(counted[0]):
             found.setdefault((entry.namespace, owner.name or ""), []).append(entry)
     for members in found.values():
-        members.sort(key=lambda entry: (entry.pod.metadata.creation_timestamp or "", entry.key))
+        members.sort(key=lambda entry: (entry.created or "", entry.key))
     return dict(sorted(found.items()))
 
 
@@ -397,9 +378,9 @@ def _how(snapshot: Snapshot, entry: Entry, default: Rebalance) -> Rebalance:
         for manifest in snapshot.manifests:
             if f"{manifest.kind}/{manifest.name}" == name and manifest.namespace == entry.namespace:
                 annotations = (manifest.object.metadata.annotations if manifest.object else None) or {}
-                if annotations.get(OPT_OUT) == "false":
+                if annotations.get(rebalancing.OPT_OUT) == "false":
                     return Rebalance()
-                return rebalance_of(annotations, default)
+                return rebalancing.rebalance_of(annotations, default)
     return default
 
 
@@ -427,12 +408,12 @@ class _Rest:
         """What has to be waited for, empty for nothing."""
         whole = (key[0], members[-1].owner or "")
         if self._number((key[0], f"ReplicaSet/{key[1]}"), members) != len(members):
-            return SCALING
+            return rebalancing.SCALING
         if self._number(whole, members) != len(members) or self._revisions.get(whole, {key[1]}) != {key[1]}:
-            return ROLLING_OUT
+            return rebalancing.ROLLING_OUT
         # A pod that says nothing about its conditions is taken for Ready.
         told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]
-        return "" if all(map(is_ready, told)) else NOT_READY
+        return "" if all(map(is_ready, told)) else rebalancing.NOT_READY
 
     def _number(self, workload: tuple[str, str], members: Sequence[Entry]) -> int:
         wanted = self._wanted.get(workload, len(members))

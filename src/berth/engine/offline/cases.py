@@ -7,7 +7,7 @@ behaviour is upstream's too, so pods in kube-system are nothing special here.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -43,7 +43,7 @@ from berth.kube.objects import (
 from berth.kube.pods import is_finished
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
-from berth.kube.validation import FieldError, validate_pod
+from berth.kube.validation import validate_pod
 from berth.kube.validation.containers import validate_mounts
 from berth.kube.versions import NEWEST, KubernetesVersion
 
@@ -178,13 +178,16 @@ def evaluate_case(
 ) -> dict[str, Any]:
     """The verdict of a version on a case, in the form of the recorded ones."""
     if case.sequence is not None:
-        return _evaluate_sequence(case, version, exact_namespace_selectors=exact_namespace_selectors)
+        return _evaluate_sequence(
+            case, build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
+        )
     pod = created(case.pod or Pod(), version)
     errors = validate_pod(pod)
     if isinstance(case, SubmittedCase):
         errors = [*errors, *validate_mounts(pod, case.mounting)]
-    result: dict[str, Any] = {"id": case.id, "validation": [_error(error) for error in errors]}
-    if result["validation"]:
+    told = [{"field": error.field, "type": error.type, "detail": error.detail} for error in errors]
+    result: dict[str, Any] = {"id": case.id, "validation": told}
+    if told:
         return result
     cluster = build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
     evaluation = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
@@ -230,31 +233,26 @@ def build_cluster(
 def _add_storage(cluster: Cluster, case: Case) -> None:
     """Everything about volumes and claims is there, if only as much as one such object."""
     index = cluster.volumes
-    for driver in case.csi_drivers or ():
-        index.set_driver(driver)
-    for csi_node in case.csi_nodes or ():
-        index.csi.set_node(csi_node)
-    for capacity in case.csi_storage_capacities or ():
-        index.set_capacity(capacity)
-    for storage_class in case.storage_classes or ():
-        index.set_class(storage_class)
-    for volume in case.persistent_volumes or ():
-        index.set_volume(volume)
-    for volume_claim in case.persistent_volume_claims or ():
-        index.set_claim(volume_claim)
-    for claim in case.resource_claims or ():
-        cluster.resource_claims.set_claim(claim)
+    told: tuple[tuple[Callable[[Any], object], Sequence[Struct] | None], ...] = (
+        (index.set_driver, case.csi_drivers),
+        (index.csi.set_node, case.csi_nodes),
+        (index.set_capacity, case.csi_storage_capacities),
+        (index.set_class, case.storage_classes),
+        (index.set_volume, case.persistent_volumes),
+        (index.set_claim, case.persistent_volume_claims),
+        (cluster.resource_claims.set_claim, case.resource_claims),
+    )
+    for tell, objects in told:
+        for each in objects or ():
+            tell(each)
     # A case without rules about volumes and claims need not have any.
     index.known = index.capacities_known = cluster.resource_claims.known = bool(case.extra_plugins)
 
 
-def _evaluate_sequence(
-    case: Case, version: KubernetesVersion, *, exact_namespace_selectors: bool
-) -> dict[str, Any]:
-    cluster = build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
+def _evaluate_sequence(case: Case, cluster: Cluster) -> dict[str, Any]:
     steps = []
     for given in case.sequence or ():
-        pod = created(given, version)
+        pod = created(given, cluster.options.version)
         pod_class = cluster.class_of(pod, pinned=True)
         plan = plan_for(cluster, pod_class)
         evaluation = evaluate(plan)
@@ -277,10 +275,6 @@ def _evaluate_sequence(
 
 def _names(cluster: Cluster, slots: IndexArray) -> list[str]:
     return [cluster.nodes.names[slot] or "" for slot in slots]
-
-
-def _error(error: FieldError) -> dict[str, str]:
-    return {"field": error.field, "type": error.type, "detail": error.detail}
 
 
 def _status(status: StepStatus) -> dict[str, Any]:

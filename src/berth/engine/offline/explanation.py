@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from berth.engine.offline.explaining.nodes import (
     NodeGroup,
@@ -19,7 +20,7 @@ from berth.engine.offline.explaining.nodes import (
 )
 from berth.engine.offline.explaining.reasons import ROOM_EVENTS, Workloads, group_code
 from berth.engine.offline.explaining.replicas import FurtherReplicas
-from berth.engine.offline.relaxations import Relaxation, WhatIf, relaxations, rollout_clue
+from berth.engine.offline.relaxations import Relaxation, fitting, relaxations, rollout_clue
 from berth.engine.offline.scheduling.making_room import PreemptionRoom
 from berth.engine.offline.scheduling.placements import GroupFailure, GroupSite, PodPlacement
 from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
@@ -31,7 +32,7 @@ from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.relaxing import Question, with_effective_affinity
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.cluster import Cluster
-from berth.kube.objects import Condition, Pod
+from berth.kube.objects import Condition
 from berth.kube.pods import is_finished, is_terminating, phase
 from berth.kube.taints import unready
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN
@@ -181,22 +182,11 @@ def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
     undone: list[list[PodPlacement]] = []
     while found := list(filter(later, simulation.placements)):  # whom they preempted may be behind it, too
         undone.append(simulation.take_back(found))
-    if undone and simulation.held_back(entry) is None and _fits(simulation, entry):
+    if not undone or simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
+        return
+    if not plan_for(cluster, pod_class).blocked().all():
         for placements in reversed(undone):
             simulation.put_back(placements)
-
-
-def _fits(simulation: Simulation, entry: Entry) -> bool:
-    cluster = simulation.snapshot.cluster
-    if group_failure(simulation, entry) is not None:
-        return False
-    return not plan_for(cluster, cluster.class_of(entry.pod)).blocked().all()
-
-
-def _others(simulation: Simulation) -> dict[str, Pod]:
-    cluster = simulation.snapshot.cluster
-    running = {entry.key: entry.pod for entry in simulation.snapshot.running if cluster.has_pod(entry.key)}
-    return running | {placement.entry.key: placement.entry.pod for placement in simulation.placements}
 
 
 def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
@@ -365,7 +355,8 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
     if len(evaluation.feasible):
         return explanation
     snapshot, cluster, entry = simulation.snapshot, simulation.snapshot.cluster, explanation.entry
-    what_if, placed = WhatIf(cluster, snapshot.nodes), _others(simulation)
+    placed = {other.key: other.pod for other in snapshot.running if cluster.has_pod(other.key)}
+    placed |= {placement.entry.key: placement.entry.pod for placement in simulation.placements}
     spelt_out = with_effective_affinity(entry.pod, cluster.options.gates)
     question = Question(
         cluster=cluster,
@@ -374,7 +365,7 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
         written=entry.pod,
         nodes=snapshot.nodes,
         verdicts=evaluation.verdicts,
-        fitting=what_if.fitting,
+        fitting=partial(fitting, cluster, snapshot.nodes),
         running={key: pod for key, pod in placed.items() if key != entry.key},
         waiting={other.key: other.pod for other in snapshot.pending if other.key not in placed},
         ended={other.key: other.pod for other in snapshot.ended},
@@ -387,5 +378,5 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
     )
     if (rollout := rollout_clue(snapshot, entry)) is not None:
         clues = {rollout: None, **clues}
-    found = relaxations(what_if, question, pinned=entry.daemon_of is not None)
+    found = relaxations(question, pinned=entry.daemon_of is not None)
     return replace(explanation, relaxations=found, clues=list(clues))

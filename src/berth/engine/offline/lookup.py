@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -112,13 +112,16 @@ def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None
 
 def _wanted_nowhere(simulation: Simulation, manifest: Manifest) -> Entry | None:
     """A pod of a DaemonSet that makes none, since it is for no node there is: each says why."""
-    if manifest.kind != "DaemonSet":
-        return None
-    for made in expand(simulation.snapshot.manifests).created:
-        if made.origin is manifest:
-            entry = Entry(made.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
-            return replace(entry, pod=unpinned(entry.pod, entry.manifest))
-    return None
+    made = _expanded(simulation, manifest, manifest) if manifest.kind == "DaemonSet" else ()
+    return next((replace(entry, pod=unpinned(entry.pod, manifest)) for entry in made), None)
+
+
+def _expanded(simulation: Simulation, manifest: Manifest, instead: Manifest) -> Iterator[Entry]:
+    """The pods that a workload would make if it were as is said instead."""
+    manifests = [instead if each is manifest else each for each in simulation.snapshot.manifests]
+    for made in expand(manifests).created:
+        if made.origin is instead:
+            yield Entry(made.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
 
 
 def _workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> Manifest:
@@ -146,11 +149,6 @@ def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry |
     else:
         return None
     scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
-    more = replace(manifest, object=scaled)
-    manifests = [more if m is manifest else m for m in simulation.snapshot.manifests]
     taken = {entry.key for entry in simulation.snapshot.pods}
-    for created in expand(manifests).created:
-        entry = Entry(created.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
-        if created.origin is more and entry.key not in taken:
-            return entry
-    return None
+    made = _expanded(simulation, manifest, replace(manifest, object=scaled))
+    return next((entry for entry in made if entry.key not in taken), None)

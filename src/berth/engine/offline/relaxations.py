@@ -7,7 +7,7 @@ asked about, and taken back.  So is the going of an old pod that a rollout keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -52,64 +52,54 @@ class Relaxation:
         return f"{what}, {self.effect or who}"
 
 
-class WhatIf:
-    """Asks about variants of one cluster."""
+def fitting(cluster: Cluster, nodes: Mapping[str, Node], variant: Variant) -> IndexArray:
+    """The slots of the nodes that pass every rule, for a variant of a cluster with these nodes."""
+    with _applied(cluster, nodes, variant):
+        pod_class = cluster.class_of(variant.pod)
+        known = pod_class.plan is not None
+        blocked = plan_for(cluster, pod_class).blocked()
+        if not known:
+            cluster.plans.drop(pod_class)
+        return np.flatnonzero(blocked == 0)
 
-    def __init__(self, cluster: Cluster, nodes: Mapping[str, Node]) -> None:
-        self.cluster = cluster
-        self.nodes = nodes
 
-    def fitting(self, variant: Variant) -> IndexArray:
-        """The slots of the nodes that pass every rule."""
-        with self._applied(variant):
-            pod_class = self.cluster.class_of(variant.pod)
-            known = pod_class.plan is not None
-            blocked = plan_for(self.cluster, pod_class).blocked()
-            if not known:
-                self.cluster.plans.drop(pod_class)
-            return np.flatnonzero(blocked == 0)
-
-    def names(self, slots: IndexArray) -> list[str]:
-        return [self.cluster.nodes.names[slot] or "" for slot in slots.tolist()]
-
-    @contextmanager
-    def _applied(self, variant: Variant) -> Iterator[None]:
-        for node in variant.nodes.values():
-            self.cluster.add_node(node)
+@contextmanager
+def _applied(cluster: Cluster, nodes: Mapping[str, Node], variant: Variant) -> Iterator[None]:
+    for node in variant.nodes.values():
+        cluster.add_node(node)
+    for peers in variant.peers:
+        _move(cluster, peers, cluster.class_of(peers.instead))
+    try:
+        yield
+    finally:
         for peers in variant.peers:
-            self._move(peers, self.cluster.class_of(peers.instead))
-        try:
-            yield
-        finally:
-            for peers in variant.peers:
-                self._move(peers, peers.pod_class)
-            for name in variant.nodes:
-                self.cluster.add_node(self.nodes[name])
-
-    def _move(self, peers: Peers, pod_class: PodClass) -> None:
-        for key, node_name in peers.nodes.items():
-            identity, terminating = self.cluster.identity_at(key), key in peers.terminating
-            self.cluster.assume(key, pod_class, node_name, terminating=terminating, identity=identity)
+            _move(cluster, peers, peers.pod_class)
+        for name in variant.nodes:
+            cluster.add_node(nodes[name])
 
 
-def relaxations(what_if: WhatIf, question: Question, *, pinned: bool = False) -> list[Relaxation]:
+def _move(cluster: Cluster, peers: Peers, pod_class: PodClass) -> None:
+    for key, node_name in peers.nodes.items():
+        identity, terminating = cluster.identity_at(key), key in peers.terminating
+        cluster.assume(key, pod_class, node_name, terminating=terminating, identity=identity)
+
+
+def relaxations(question: Question, *, pinned: bool = False) -> list[Relaxation]:
     """What would help.
 
     `pinned` says that the node its affinity names was not its choice, as with a DaemonSet's pod.
     """
     # Nothing is placed any more, and every compiled plan makes changing a node slower.
-    what_if.cluster.plans.drop_all()
-    start = Variant(question.pod)
+    question.cluster.plans.drop_all()
     changes = [change for change in _candidates(question) if not (pinned and change.unpins)][:_MOST_CHANGES]
-    search = _Search(what_if, start)
-    found = [relaxation for change in changes if (relaxation := search.attempt((change,)))]
+    found = [relaxation for change in changes if (relaxation := _attempt(question, (change,)))]
     if found:
         return _sorted(_finest(found))
     pairs = combinations(changes[:_MOST_PAIRS_FROM], 2)
-    found = [relaxation for pair in pairs if (relaxation := search.attempt(pair))]
+    found = [relaxation for pair in pairs if (relaxation := _attempt(question, pair))]
     if found:
         return _sorted(_finest(found))[:_MOST_PAIRS]
-    smallest = search.minimal(changes)
+    smallest = _minimal(question, changes)
     return [smallest] if smallest else []
 
 
@@ -125,40 +115,40 @@ def _candidates(question: Question) -> list[Change]:
     ]
 
 
-class _Search:
-    def __init__(self, what_if: WhatIf, start: Variant) -> None:
-        self._what_if = what_if
-        self._start = start
+def _attempt(question: Question, changes: tuple[Change, ...]) -> Relaxation | None:
+    """The relaxation made of these changes in their smallest form, None if they do not help."""
+    if not _fitting(question, changes):
+        return None
+    for i, change in enumerate(changes):
+        if change.refine is not None:
+            others = _changed(question, (*changes[:i], *changes[i + 1 :]))
+            changes = (*changes[:i], change.refine(others), *changes[i + 1 :])
+    return Relaxation(changes, _fitting(question, changes))
 
-    def attempt(self, changes: tuple[Change, ...]) -> Relaxation | None:
-        """The relaxation made of these changes in their smallest form, None if they do not help."""
-        if not self._helps(changes):
-            return None
-        for i, change in enumerate(changes):
-            if change.refine is not None:
-                others = self._applied((*changes[:i], *changes[i + 1 :]))
-                changes = (*changes[:i], change.refine(others), *changes[i + 1 :])
-        return Relaxation(changes, self._what_if.names(self._what_if.fitting(self._applied(changes))))
 
-    def minimal(self, changes: list[Change]) -> Relaxation | None:
-        if not self._helps(tuple(changes)):
-            return None
-        needed = list(changes)
-        # Large changes are tried for removal first, so that the small ones remain.
-        for change in reversed(changes):
-            fewer = [kept for kept in needed if kept is not change]
-            if self._helps(tuple(fewer)):
-                needed = fewer
-        return self.attempt(tuple(needed))
+def _minimal(question: Question, changes: list[Change]) -> Relaxation | None:
+    if not _fitting(question, changes):
+        return None
+    needed = list(changes)
+    # Large changes are tried for removal first, so that the small ones remain.
+    for change in reversed(changes):
+        fewer = [kept for kept in needed if kept is not change]
+        if _fitting(question, fewer):
+            needed = fewer
+    return _attempt(question, tuple(needed))
 
-    def _helps(self, changes: tuple[Change, ...]) -> bool:
-        return bool(len(self._what_if.fitting(self._applied(changes))))
 
-    def _applied(self, changes: tuple[Change, ...]) -> Variant:
-        variant = self._start
-        for change in changes:
-            variant = change.apply(variant)
-        return variant
+def _fitting(question: Question, changes: Sequence[Change]) -> list[str]:
+    """The nodes that take the pod with these changes."""
+    names = question.cluster.nodes.names
+    return [names[slot] or "" for slot in question.fitting(_changed(question, changes)).tolist()]
+
+
+def _changed(question: Question, changes: Sequence[Change]) -> Variant:
+    variant = Variant(question.pod)
+    for change in changes:
+        variant = change.apply(variant)
+    return variant
 
 
 def _finest(found: list[Relaxation]) -> list[Relaxation]:

@@ -153,18 +153,14 @@ class Simulation:
         self.placements = [placement for placement in self.placements if placement.entry.key not in undone]
         for placement in reversed(gone):
             take_off(self.snapshot.cluster, placement.entry)
-            for victim in placement.victims:
-                self._return(victim)
+            for victim in placement.victims:  # they are where they were; who made room for them is still gone
+                if victim.placement is None:
+                    self.snapshot.cluster.add_pod(victim.entry.pod)
+                else:
+                    count_on(self.snapshot.cluster, victim.entry, victim.placement.node)
+                    self.placements.append(victim.placement)
         self.placements.sort(key=lambda placement: placement.number)
         return gone
-
-    def _return(self, victim: Victim) -> None:
-        """A victim is where it was; whoever had made room for it is still gone."""
-        if victim.placement is None:
-            self.snapshot.cluster.add_pod(victim.entry.pod)
-        else:
-            count_on(self.snapshot.cluster, victim.entry, victim.placement.node)
-            self.placements.append(victim.placement)
 
     def put_back(self, placements: Iterable[PodPlacement]) -> None:
         """Make placements that were taken back again."""
@@ -175,9 +171,6 @@ class Simulation:
             count_on(self.snapshot.cluster, placement.entry, placement.node)
             self.placements.append(placement)
         self.placements.sort(key=lambda placement: placement.number)
-
-
-# --- groups as things are ------------------------------------------------------------------------------
 
 
 def books_of(simulation: Simulation) -> GroupBooks:
@@ -271,6 +264,7 @@ class QueuePlacer:
         self._groups: dict[GroupKey, list[Entry]] = {}
         self._held: dict[GroupKey, Counter[str]] = {}
         self._missed: list[Entry] = []
+        self._messages: dict[PodClass, tuple[str, str]] = {}
 
     def run(self, pending: Iterable[Entry], progress: Progress | None = None) -> Simulation:
         simulation = self._simulation
@@ -287,16 +281,11 @@ class QueuePlacer:
         if progress is not None:
             progress(total, total)
         simulation.placements += sorted(self._placed.values(), key=lambda placement: placement.number)
-        messages = _Messages(simulation, self.class_of)
         order = {entry.key: place for place, entry in enumerate(pending)}
         left = [*(entry for entry in pending if simulation.held_back(entry) is not None), *waiting]
         left.sort(key=lambda entry: (entry.turn, order.get(entry.key, total)))
-        simulation.unplaced = [messages.unplaced(entry, self._no_room(entry)) for entry in left]
+        simulation.unplaced = [self._unplaced(entry) for entry in left]
         return simulation
-
-    def _no_room(self, entry: Entry) -> Preemption | None:
-        known = self._stuck.get(self.class_of(entry)) if self._stuck else None
-        return known[1] if known else None
 
     # --- the queue ------------------------------------------------------------------------------------
 
@@ -384,7 +373,7 @@ class QueuePlacer:
         found = []
         for key in keys:
             earlier = self._placed.pop(key, None)
-            entry = earlier.entry if earlier else self._room.running(key)
+            entry = earlier.entry if earlier else self._room.running.get(key)
             if entry is None:
                 continue
             counted = self._cluster.find_pod(key)
@@ -430,17 +419,10 @@ class QueuePlacer:
             found = self._daemons[id(entry.manifest)] = unpinned(entry.pod, entry.manifest)
         return self._cluster.class_of(found)
 
+    # --- why not ----------------------------------------------------------------------------------------
 
-class _Messages:
-    """Why pods were not placed, asked once a class: a thousand replicas have one answer."""
-
-    def __init__(self, simulation: Simulation, class_of: Callable[[Entry], PodClass]) -> None:
-        self._simulation = simulation
-        self._cluster = simulation.snapshot.cluster
-        self._class_of = class_of
-        self._known: dict[PodClass, tuple[str, str]] = {}
-
-    def unplaced(self, entry: Entry, room: Preemption | None = None) -> UnplacedPod:
+    def _unplaced(self, entry: Entry) -> UnplacedPod:
+        """Why a pod was not placed, asked once a class: a thousand replicas have one answer."""
         held_back = self._simulation.held_back(entry)
         if held_back is not None:
             return UnplacedPod(entry, *held_back)
@@ -449,22 +431,21 @@ class _Messages:
             return UnplacedPod(entry, UNSCHEDULABLE, failure.message)
         if not self._cluster.nodes.live:
             return UnplacedPod(entry, UNSCHEDULABLE, NO_NODES)
-        pod_class = self._class_of(entry)
-        preemption = room.message if room else ""
+        pod_class = self.class_of(entry)
+        stuck = self._stuck.get(pod_class)
+        preemption = stuck[1].message if stuck and stuck[1] else ""
         if entry.daemon_of is not None:
-            return UnplacedPod(entry, UNSCHEDULABLE, self._of_daemon(pod_class, entry.daemon_of), preemption)
-        known = self._known.get(pod_class)
+            slot = self._cluster.nodes.slot_of[entry.daemon_of]
+            refused = refused_on(plan_for(self._cluster, pod_class), slot)
+            message = fit_error_on(self._cluster.nodes.live, refused[0])
+            return UnplacedPod(entry, UNSCHEDULABLE, message, preemption)
+        known = self._messages.get(pod_class)
         if known is None:
-            known = self._known[pod_class] = self._of_class(pod_class)
+            known = self._messages[pod_class] = self._message(pod_class)
         return UnplacedPod(entry, *known, preemption)
 
-    def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
+    def _message(self, pod_class: PodClass) -> tuple[str, str]:
         plan = plan_for(self._cluster, pod_class)
         if plan.error is not None and not plan.blocked().all():
             return SCHEDULER_ERROR, plan.error
         return UNSCHEDULABLE, fit_error(plan)[0]
-
-    def _of_daemon(self, pod_class: PodClass, node: str) -> str:
-        slot = self._cluster.nodes.slot_of[node]
-        refused = refused_on(plan_for(self._cluster, pod_class), slot)
-        return fit_error_on(self._cluster.nodes.live, refused[0])

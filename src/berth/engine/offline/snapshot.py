@@ -119,6 +119,10 @@ class Entry:
         return self.pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
     @property
+    def created(self) -> str | None:
+        return self.pod.metadata.creation_timestamp
+
+    @property
     def node(self) -> str:
         """Empty while it has none."""
         return self.pod.spec.node_name or ""
@@ -146,8 +150,7 @@ class Entry:
     @property
     def turn(self) -> tuple[int, bool, str]:
         """Its place in the queue: the highest priority first, then the oldest, then as they appear."""
-        created = self.pod.metadata.creation_timestamp
-        return (-self.priority, created is None, created or "")
+        return (-self.priority, self.created is None, self.created or "")
 
     @property
     def gates(self) -> list[str]:
@@ -218,15 +221,10 @@ def read(
     Raises:
         SnapshotError: an object is not one the API server would accept.
     """
-    options = options or Options()
-    cluster = Cluster(
-        options, profiles=profiles, expected_nodes=_number_of_nodes(manifests := list(manifests))
-    )
+    manifests = list(manifests)
+    nodes = sum(isinstance(manifest.object, Node) for manifest in manifests)
+    cluster = Cluster(options or Options(), profiles=profiles, expected_nodes=nodes)
     return SnapshotReader(manifests, cluster, progress, origin).read()
-
-
-def _number_of_nodes(manifests: list[Manifest]) -> int:
-    return sum(isinstance(manifest.object, Node) for manifest in manifests)
 
 
 class SnapshotReader:
@@ -261,7 +259,7 @@ class SnapshotReader:
             add_context(snapshot, manifest)
         cluster.volumes.known = self._origin.whole_storage
         cluster.resource_claims.known |= self._origin.whole_claims
-        self.take_in_volumes()
+        self.volumes.take_in()
         for replica_set in expansion.replica_sets:
             cluster.set_owner(replica_set, "ReplicaSet")
         made: dict[int, list[Pod]] = {}
@@ -277,18 +275,14 @@ class SnapshotReader:
         snapshot.notes += self._notes(snapshot)
         return snapshot
 
-    def take_in_volumes(self) -> None:
-        """Tell the cluster of all claims, volumes and storage classes; what it knows already is no change."""
-        self._volumes.take_in()
-
     @cached_property
-    def _volumes(self) -> SnapshotVolumes:
+    def volumes(self) -> SnapshotVolumes:
         return SnapshotVolumes(self._cluster, self._manifests, whole=self._origin.whole_storage)
 
     def make_claims(self, snapshot: Snapshot, entry: Entry) -> None:
         """Make the claims of a pod that waits, where its controllers would."""
         kind, version, source = "PersistentVolumeClaim", "v1", entry.manifest.source
-        for claim in self._volumes.make_claims(entry.pod):
+        for claim in self.volumes.make_claims(entry.pod):
             raw = {"apiVersion": version, "kind": kind, **to_builtins(claim)}
             name = claim.metadata.name or ""
             snapshot.manifests.append(Manifest(kind, version, entry.namespace, name, source, claim, raw))
@@ -355,7 +349,8 @@ class SnapshotReader:
         place = self._origin.words
         lost = [entry for entry in snapshot.running if entry.pod.spec.node_name not in snapshot.nodes]
         if lost:
-            yield f"{_some(lost)} on a node that is not {place} and does not count"
+            some = f"pod {lost[0].key} is" if len(lost) == 1 else f"{len(lost)} pods are"
+            yield f"{some} on a node that is not {place} and does not count"
         faulty = [entry for entry in snapshot.running if entry.fault is not None]
         for entry in faulty[:_MOST_FAULTS]:
             yield f"the rules in the annotation of pod {entry.key} do not count: {entry.fault}"
@@ -369,9 +364,9 @@ class SnapshotReader:
         }
         for name in sorted(filter(None, unresolved)):
             yield f"there is no PriorityClass {name} {place}: its pods are placed with priority 0"
-        yield from self._volumes.notes(place)
+        yield from self.volumes.notes(place)
         if not self._origin.controlled:  # of a cluster it was told what could not be read
-            yield from self._volumes.unknown(place, (entry.pod for entry in snapshot.pending))
+            yield from self.volumes.unknown(place, (entry.pod for entry in snapshot.pending))
         named = dict.fromkeys(group_of(entry.pod) for entry in snapshot.pending)
         for group in [key for key in named if key is not None and key not in snapshot.group_minimums]:
             yield f"there is no PodGroup {group[1]}/{group[2]} {place}: its pods wait for it"
@@ -479,7 +474,3 @@ def _is_unreadable(error: FieldError) -> bool:
     if error.field.startswith(IN_ANNOTATION):
         return False  # its rules are left out
     return error.field.endswith(".operator") and "tolerations" not in error.field
-
-
-def _some(entries: list[Entry]) -> str:
-    return f"pod {entries[0].key} is" if len(entries) == 1 else f"{len(entries)} pods are"

@@ -8,7 +8,7 @@ seen, and left so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -33,8 +33,11 @@ from berth.kube.objects import (
 from berth.kube.ownership import controller_of
 from berth.kube.workloads.pod_templates import assumed_owner, stateful_claims
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-_BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
+# The annotations that make a class the default.
+_DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 
 class SnapshotVolumes:
@@ -43,7 +46,7 @@ class SnapshotVolumes:
     `whole` says that every storage class is among the manifests.
     """
 
-    def __init__(self, cluster: Cluster, manifests: Iterable[Manifest], *, whole: bool = False) -> None:
+    def __init__(self, cluster: Cluster, manifests: Sequence[Manifest], *, whole: bool = False) -> None:
         self._index = cluster.volumes
         self._whole = whole
         self._views = [manifest.object for manifest in manifests]
@@ -54,25 +57,21 @@ class SnapshotVolumes:
             view.spec.storage_class_name for view in self._views if isinstance(view, PersistentVolume)
         }
         self._stateful_sets = {
-            (view.metadata.namespace or "default", view.metadata.name): view
-            for view in self._views
-            if isinstance(view, Workload) and view.spec.volume_claim_templates
+            (manifest.namespace or "default", manifest.name): manifest.object
+            for manifest in manifests
+            if manifest.kind == "StatefulSet" and isinstance(manifest.object, Workload)
         }
         self._missing: dict[str, bool] = {}
 
     def take_in(self) -> None:
         """Tell the cluster of all of them; what it knows already is no change."""
-        for view in self._views:
+        for view in sorted(self._views, key=lambda view: not isinstance(view, StorageClass)):
             if isinstance(view, StorageClass):
                 self._index.set_class(view)
-                self._index.known = True
-        for view in self._views:
-            if isinstance(view, PersistentVolume):
+            elif isinstance(view, PersistentVolume):
                 self._index.set_volume(_settled(view))
-                self._index.known = True
             elif isinstance(view, PersistentVolumeClaim):
                 self._set_claim(view)
-                self._index.known = True
             elif isinstance(view, CSIDriver):
                 self._index.set_driver(view)
             elif isinstance(view, CSINode):
@@ -82,6 +81,8 @@ class SnapshotVolumes:
             elif isinstance(view, CSIStorageCapacity):
                 self._index.set_capacity(view)
                 self._index.capacities_known = True
+            if isinstance(view, StorageClass | PersistentVolume | PersistentVolumeClaim):
+                self._index.known = True
 
     def make_claims(self, pod: Pod) -> list[PersistentVolumeClaim]:
         """Make the claims of a pending pod that controllers make for it, and that are not there."""
@@ -95,11 +96,15 @@ class SnapshotVolumes:
                 made.append(claim)
         return made
 
-    def _stateful_claims(self, pod: Pod) -> Iterable[PersistentVolumeClaim]:
+    def stateful_set_of(self, pod: Pod) -> Workload | None:
+        """The StatefulSet that made a pod; None if another one did, or it is not there."""
         owner = controller_of(pod.metadata)
         if owner is None or owner.kind != "StatefulSet":
-            return ()
-        view = self._stateful_sets.get((pod.metadata.namespace or "default", owner.name))
+            return None
+        return self._stateful_sets.get((pod.metadata.namespace or "default", owner.name or ""))
+
+    def _stateful_claims(self, pod: Pod) -> Iterable[PersistentVolumeClaim]:
+        view = self.stateful_set_of(pod)
         return () if view is None else stateful_claims(view, pod.metadata.name or "").values()
 
     def notes(self, place: str) -> Iterator[str]:
@@ -140,14 +145,10 @@ class SnapshotVolumes:
 
 def _default_class(classes: list[StorageClass]) -> str | None:
     """The youngest of the default classes, as the API server chooses."""
-    defaults = [c for c in classes if _is_default(c.metadata.annotations or {})]
+    defaults = [c for c in classes if "true" in map((c.metadata.annotations or {}).get, _DEFAULT_CLASS)]
     defaults.sort(key=lambda c: c.metadata.name or "")
     defaults.sort(key=lambda c: c.metadata.creation_timestamp or "", reverse=True)
     return defaults[0].metadata.name if defaults else None
-
-
-def _is_default(annotations: dict[str, str]) -> bool:
-    return "true" in (annotations.get(_DEFAULT_CLASS), annotations.get(_BETA_DEFAULT_CLASS))
 
 
 def _settled(volume: PersistentVolume) -> PersistentVolume:

@@ -11,8 +11,7 @@ from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if.changes import WhatIfError
-from berth.engine.offline.what_if.questions.every import lose_each
-from berth.engine.offline.what_if.questions.fitting import fit
+from berth.engine.offline.what_if.questions import fit, lose_each
 from berth.kube.manifests.manifest import load
 from tests.engine.offline.what_if.worlds import (
     HOST,

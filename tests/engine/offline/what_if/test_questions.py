@@ -5,15 +5,9 @@ from pathlib import Path
 import pytest
 
 from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError, parse
-from berth.engine.offline.what_if.questions.every import lose_each
-from berth.engine.offline.what_if.questions.fitting import fit
-from berth.engine.offline.what_if.questions.scenario import (
-    ScenarioError,
-    read_scenario,
-    run_scenario,
-)
-from berth.engine.offline.what_if.questions.versus import versus
-from berth.engine.offline.what_if.running import what_if
+from berth.engine.offline.what_if.questions import fit, lose_each
+from berth.engine.offline.what_if.running import versus, what_if
+from berth.engine.offline.what_if.scenario import ScenarioError, read_scenario, run_scenario
 from tests.engine.offline.what_if.worlds import (
     Files,
     Thing,

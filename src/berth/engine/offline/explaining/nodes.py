@@ -136,7 +136,9 @@ def group_nodes(refused: Iterable[Refused], nodes: Mapping[str, Node]) -> list[N
         found = _grouped(refused, lambda cause: cause.code)
     everywhere = Counter(label for node in nodes.values() for label in _labels(node))
     groups = [_group(members, nodes, everywhere) for members in found]
-    return sorted(groups, key=_distance)
+    return sorted(
+        groups, key=lambda g: (not g.resolvable, len({cause.rule for cause in g.causes}), -len(g.names))
+    )
 
 
 def _grouped(refused: Iterable[Refused], alike: _Alike) -> list[list[_Member]]:
@@ -161,10 +163,6 @@ def _group(
     names = tuple(name for name, _ in members)
     resolvable = all(code != UNRESOLVABLE for _, code, _ in kinds)
     return NodeGroup(names, _in_common(names, nodes, everywhere), shared, resolvable)
-
-
-def _distance(group: NodeGroup) -> tuple[bool, int, int]:
-    return not group.resolvable, len({cause.rule for cause in group.causes}), -len(group.names)
 
 
 def _in_common(

@@ -66,7 +66,9 @@ class Refusals:
             return []
         key = group_key(entry)
         if key is not None and (failure := self._simulation.failed_groups.get(key)):
-            return [Refusal(None, (_of_group(failure),), self._cluster.nodes.live)]
+            named, said = {"podGroup": failure.state.name}, failure.message
+            cause = Cause(_reason_of(failure), named, said=said)
+            return [Refusal(None, (cause,), self._cluster.nodes.live)]
         if entry.daemon_of is not None:
             return self._of_daemon(entry, entry.daemon_of)
         pod_class = self._cluster.class_of(entry.pod)
@@ -89,10 +91,6 @@ def _reason_of(failure: GroupFailure) -> Reason:
     return GROUP_INCOMPLETE if failure.most is None else GROUP_WITHOUT_ROOM
 
 
-def _of_group(failure: GroupFailure) -> Cause:
-    return Cause(_reason_of(failure), {"podGroup": failure.state.name}, said=failure.message)
-
-
 def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[Refusal]:
     found: dict[tuple[str, Hashable], list[Cause]] = {}
     for said in verdicts:
@@ -105,9 +103,6 @@ def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[Refusal]:
             coarse.setdefault((rule, causes[0].code), []).extend(causes)
         found = coarse
     return [Refusal(rule, tuple(causes), len(causes)) for (rule, _), causes in found.items()]
-
-
-# --- documents ------------------------------------------------------------------------------------------
 
 
 class Workloads:

@@ -12,11 +12,9 @@ from berth.engine.offline.scheduling.making_room import unbound
 from berth.engine.offline.scheduling.placements import PodPlacement, count_on, take_off
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
-from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.placement.evaluation import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.kube.objects import ObjectMeta, Pod, Workload
-from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating
 from berth.kube.workloads.pod_templates import stateful_claims, with_claims
 
@@ -65,8 +63,8 @@ def filled(
     snapshot: Snapshot, like: Entry, most: int, progress: Progress | None = None
 ) -> Iterator[FilledCluster]:
     """Add pods like one of a workload until none fits, at most so many; they are there while this lasts."""
-    cluster, made = snapshot.cluster, _further_ones(snapshot, like)
-    volumes = SnapshotVolumes(cluster, snapshot.manifests, whole=snapshot.origin.whole_storage)
+    cluster, volumes = snapshot.cluster, snapshot.reader.volumes
+    made = _further_ones(snapshot, like, volumes.stateful_set_of(like.pod))
     placed: list[PodPlacement] = []
     claims: list[ObjectMeta] = []
     stops, failed = None, False
@@ -99,10 +97,9 @@ def filled(
             cluster.volumes.remove_claim(claim.namespace or "default", claim.name or "")
 
 
-def _further_ones(snapshot: Snapshot, like: Entry) -> Callable[[int], Entry]:
+def _further_ones(snapshot: Snapshot, like: Entry, view: Workload | None) -> Callable[[int], Entry]:
     """Makes the next pods of a workload, by their number; those of a StatefulSet have claims of their own."""
     like = replace(like, pod=unbound(like.pod))
-    view = _stateful_set(snapshot, like)
 
     def named(name: str, pod: Pod = like.pod) -> Entry:
         return replace(like, pod=structs.replace(pod, metadata=structs.replace(pod.metadata, name=name)))
@@ -120,16 +117,6 @@ def _further_ones(snapshot: Snapshot, like: Entry) -> Callable[[int], Entry]:
         return named(name, with_claims(like.pod, stateful_claims(view, name)))
 
     return following
-
-
-def _stateful_set(snapshot: Snapshot, entry: Entry) -> Workload | None:
-    owner = controller_of(entry.pod.metadata)
-    if owner is None or owner.kind != "StatefulSet":
-        return None
-    whose = ("StatefulSet", entry.namespace, owner.name)
-    found = (each for each in snapshot.manifests if (each.kind, each.namespace, each.name) == whose)
-    view = next((each.object for each in found), None)
-    return view if isinstance(view, Workload) else None
 
 
 # --- of a pod that is explained ------------------------------------------------------------------------

@@ -56,7 +56,8 @@ def budget_blocks_drains(world: World) -> Iterator[Hit]:
             why = f"minAvailable {wanted} lets no pod go ever, so that every drain of their nodes hangs"
             yield hit(manifest, "spec.minAvailable", why, "allow less than all, or set maxUnavailable: 1")
             continue
-        most = _most(_makers(world, manifest, view))
+        counts = [subject.most for subject in _makers(world, manifest, view)]
+        most = None if None in counts else sum(filter(None, counts))  # nobody knows, or so many
         needed = resolved(wanted, most or 0, default=1, up=True)
         if most and needed >= most:
             why = f"minAvailable {wanted if wanted is not None else 1} of {most} lets no pod go ever"
@@ -75,21 +76,17 @@ def _unscaled(world: World, manifest: Manifest, view: PodDisruptionBudget) -> st
     return None
 
 
-def _most(subjects: list[Subject]) -> int | None:
-    """How many pods there can come to be; None if nobody knows."""
-    counts = [subject.most for subject in subjects]
-    return None if None in counts else sum(filter(None, counts))
-
-
 @check("BERTH118")
 def budget_protects_nobody(world: World) -> Iterator[Hit]:
     for manifest, view in _judged(world):
         if _protected(world, manifest, view):
             continue
         selector, where = _selector(view), manifest.namespace or "default"
-        others = world.once(_by_namespace).get(where, [])
+        namespaces = world.once(_by_namespace)
+        others = namespaces.get(where, [])
         near = near_peer(world, selector, others)
-        stray = None if near or selector.nothing or selector.everything else _elsewhere(world, selector)
+        matched = (n for n, those in namespaces.items() if any(selector.matches(s.labels) for s in those))
+        stray = None if near or selector.nothing or selector.everything else next(matched, None)
         if not (world.has_nodes or others or selector.nothing or stray):
             continue  # they are elsewhere
         place = "there" if world.has_nodes else "among these files"
@@ -100,14 +97,6 @@ def budget_protects_nobody(world: World) -> Iterator[Hit]:
             fix = f"put it into namespace {stray}, where such pods are"
         severity = None if world.has_nodes or near or selector.nothing else Severity.INFO
         yield hit(manifest, "spec.selector", why, fix, severity)
-
-
-def _elsewhere(world: World, selector: Selector) -> str | None:
-    """A namespace whose pods a selector is written for."""
-    for namespace, label_sets in world.once(_by_namespace).items():
-        if any(selector.matches(each.labels) for each in label_sets):
-            return namespace
-    return None
 
 
 def _by_namespace(world: World) -> dict[str, list[LabelSet]]:

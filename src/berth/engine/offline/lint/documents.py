@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
-from berth.engine.offline.lint.subjects import prefix_of, template_of
+from berth.engine.offline.lint.subjects import template_of
 from berth.engine.offline.lint.world import World
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.manifests.manifest import DuplicateError, Manifest
@@ -115,9 +115,9 @@ def ignored_codes(manifest: Manifest) -> Iterator[tuple[str, frozenset[str]]]:
     """What the annotations of an object and of its pods' template say is not to be told, and where."""
     view = manifest.object
     places = [("", view.metadata)] if view is not None else []
-    template = template_of(view)
+    prefix, template = template_of(view)
     if template is not None and template.metadata is not None:
-        places.append((prefix_of(view), template.metadata))
+        places.append((prefix, template.metadata))
     found = [(prefix, (metadata.annotations or {}).get(LINT_IGNORE)) for prefix, metadata in places]
     if view is None:
         found = [("", _raw_annotation(manifest))]
@@ -142,4 +142,4 @@ def annotation_beside_template(world: World) -> Iterator[Hit]:
             continue
         path = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
         why = f"rules are read from pods, and those of this {manifest.kind} do not have it"
-        yield hit(manifest, path, why, f"move it to {prefix_of(view)}metadata.annotations")
+        yield hit(manifest, path, why, f"move it to {template_of(view)[0]}metadata.annotations")

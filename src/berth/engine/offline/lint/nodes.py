@@ -19,7 +19,7 @@ from berth.engine.rules.taint_toleration.taints import describe
 from berth.engine.state.columns import BoolArray
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
-from berth.kube.selectors import IN, NodeTerm, NodeTerms, Requirement
+from berth.kube.selectors import IN, NodeTerm, Requirement
 from berth.kube.taints import tolerates
 
 _MOST_COMBINATIONS = 10_000
@@ -32,7 +32,9 @@ _OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 @subject_check("BERTH113")
 def no_node_matches(world: World, subject: Subject) -> Iterator[Hit]:
-    empty = next((each for each in subject.pod_class.required_nodes if not _asks(each.selector)), None)
+    # A term that asks for nothing matches nothing.
+    required = subject.pod_class.required_nodes
+    empty = next((n for n in required if not any(t.labels or t.fields for t in n.selector.terms)), None)
     contradiction = _contradiction(subject)
     if empty is not None:
         why = "a term without expressions matches no node, and there is no other"
@@ -57,11 +59,6 @@ def _contradiction(subject: Subject) -> list[Requirement]:
         if not found:
             return []
     return found
-
-
-def _asks(selector: NodeTerms) -> bool:
-    """Whether any term asks for something: an empty one matches nothing."""
-    return any(True for term in selector.terms for _ in _asked(term))
 
 
 def _asked(term: NodeTerm) -> Iterator[Requirement]:

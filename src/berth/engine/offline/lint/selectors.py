@@ -175,50 +175,45 @@ def stuck(world: World) -> dict[Subject, Terms]:
     return waiting
 
 
-@check("BERTH103")
-def affinity_to_nobody(world: World) -> Iterator[Hit]:
-    for subject, terms in _stuck(world):
-        if next(candidates(world, terms), None) is not None or _selects_own(subject, terms):
-            continue
-        selector = " and ".join(dict.fromkeys(str(term.selector) for term, _ in terms))
-        path = f"{terms[0][1].path}.labelSelector"
-        if conflict(requirement for term, _ in terms for requirement in term.selector.requirements):
-            why = f"one and the same pod must match all terms, and none can match {selector}"
-            yield subject.hit(
-                path, why, "let one term do, or ask for labels that one pod has", Severity.ERROR
-            )
-            continue
-        near = _near_peer(world, terms)
-        where = "in the cluster" if world.has_nodes else "in these files"
-        severity = None if world.has_nodes else Severity.WARNING if near else Severity.INFO
-        why = f"no pod {where} matches {selector}{_in_namespaces(terms)}, and its own pods do not either"
-        fix = f"select {near}" if near else "select pods that are there, or make it a preference"
-        yield subject.hit(path, why, fix, severity)
+@subject_check("BERTH103")
+def affinity_to_nobody(world: World, subject: Subject) -> Iterator[Hit]:
+    terms = world.once(stuck).get(subject)
+    if not terms or next(candidates(world, terms), None) is not None or _selects_own(subject, terms):
+        return
+    selector = " and ".join(dict.fromkeys(str(term.selector) for term, _ in terms))
+    path = f"{terms[0][1].path}.labelSelector"
+    if conflict(requirement for term, _ in terms for requirement in term.selector.requirements):
+        why = f"one and the same pod must match all terms, and none can match {selector}"
+        yield subject.hit(path, why, "let one term do, or ask for labels that one pod has", Severity.ERROR)
+        return
+    peers = chain(world.makers, world.running)
+    near = near_peer(world, terms[0][0].selector, peers) if len(terms) == 1 else None
+    where = "in the cluster" if world.has_nodes else "in these files"
+    severity = None if world.has_nodes else Severity.WARNING if near else Severity.INFO
+    why = f"no pod {where} matches {selector}{_in_namespaces(terms)}, and its own pods do not either"
+    fix = f"select {near}" if near else "select pods that are there, or make it a preference"
+    yield subject.hit(path, why, fix, severity)
 
 
-@check("BERTH104")
-def affinity_deadlock(world: World) -> Iterator[Hit]:
+@subject_check("BERTH104")
+def affinity_deadlock(world: World, subject: Subject) -> Iterator[Hit]:
+    terms = world.once(stuck).get(subject)
+    if not terms:
+        return
     severity = None if world.has_nodes else Severity.WARNING
-    for subject, terms in _stuck(world):
-        path = f"{terms[0][1].path}.labelSelector"
-        others = [maker.title for each in candidates(world, terms) for maker in world.makers.get(each, ())]
-        if others:
-            who = ", ".join(dict.fromkeys(others))
-            why = f"its first pod waits for {who}, whose first pod waits for others in turn"
-            yield subject.hit(path, why, "let one of them need nobody, or prefer it only", severity)
-        elif _selects_own(subject, terms):
-            why = (
-                "it selects its own pods, but not by all terms or not in its own namespace, so that the "
-                "first of them finds nobody"
-            )
-            fix = "let all required terms select its own pods in its own namespace, or none"
-            yield subject.hit(path, why, fix, severity)
-
-
-def _stuck(world: World) -> Iterable[tuple[Subject, Terms]]:
-    return (
-        (subject, terms) for subject, terms in world.once(stuck).items() if world.is_judged(subject.manifest)
-    )
+    path = f"{terms[0][1].path}.labelSelector"
+    others = [maker.title for each in candidates(world, terms) for maker in world.makers.get(each, ())]
+    if others:
+        who = ", ".join(dict.fromkeys(others))
+        why = f"its first pod waits for {who}, whose first pod waits for others in turn"
+        yield subject.hit(path, why, "let one of them need nobody, or prefer it only", severity)
+    elif _selects_own(subject, terms):
+        why = (
+            "it selects its own pods, but not by all terms or not in its own namespace, so that the "
+            "first of them finds nobody"
+        )
+        fix = "let all required terms select its own pods in its own namespace, or none"
+        yield subject.hit(path, why, fix, severity)
 
 
 def _selects_own(subject: Subject, terms: Terms) -> bool:
@@ -226,13 +221,6 @@ def _selects_own(subject: Subject, terms: Terms) -> bool:
     return any(
         not term.selector.everything and term.selector.matches(subject.pod_class.labels) for term, _ in terms
     )
-
-
-def _near_peer(world: World, terms: Terms) -> str | None:
-    if len(terms) > 1:
-        return None
-    ((term, _),) = terms
-    return near_peer(world, term.selector, chain(world.makers, world.running))
 
 
 def _in_namespaces(terms: Terms) -> str:

@@ -17,6 +17,7 @@ from berth.kube.affinity.annotations import without_annotation
 from berth.kube.api_resources import DAEMON_SETS, DEPLOYMENTS
 from berth.kube.defaults import resolve_priorities, taken_in
 from berth.kube.gates import drop_disabled_fields
+from berth.kube.manifests.kinds import pod_template
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest
 from berth.kube.objects import (
     CronJob,
@@ -136,30 +137,20 @@ def subjects_of(
         compiled = PodClass(pod, number=0, key=b"", node_name=None, index=index, options=options)
         scale = scales.get((manifest.namespace or "", manifest.kind, manifest.name))
         replicas, most = _counted(manifest, scale, counts[owner] if owner is not None else 1)
-        yield Subject(manifest, prefix_of(manifest.object), pod, written, compiled, replicas, most)
+        yield Subject(manifest, template_of(manifest.object)[0], pod, written, compiled, replicas, most)
 
 
-def prefix_of(view: KubeObject | None) -> str:
-    """What leads from an object to its pods."""
-    if isinstance(view, Pod):
-        return ""
-    return "spec.jobTemplate.spec.template." if isinstance(view, CronJob) else "spec.template."
-
-
-def template_of(view: KubeObject | None) -> PodTemplateSpec | None:
-    """What the pods of a workload are made from."""
-    if isinstance(view, CronJob):
-        job = view.spec.job_template.spec if view.spec.job_template else None
-        return job.template if job else None
-    return view.spec.template if isinstance(view, Workload | ReplicationController | Job) else None
+def template_of(view: KubeObject | None) -> tuple[str, PodTemplateSpec | None]:
+    """What leads from an object to the template of its pods, and what stands there."""
+    path, template = pod_template(view)
+    return "".join(f"{step}." for step in path), template
 
 
 def annotation_errors(view: KubeObject) -> list[FieldError]:
     """What is wrong with the rules in a template's annotation, which is not read before there are pods."""
-    template, errors = template_of(view), Errors()
+    (path, template), errors = pod_template(view), Errors()
     if template is not None and template.metadata is not None and template.metadata.annotations:
-        pod = Pod(metadata=template.metadata, spec=template.spec or PodSpec())
-        check_annotation(pod, errors, tuple(prefix_of(view).rstrip(".").split(".")))
+        check_annotation(Pod(metadata=template.metadata, spec=template.spec or PodSpec()), errors, path)
     return errors
 
 

@@ -111,6 +111,7 @@ class World:
         self.manifests = [*self._sound(given.files), *_around(given)]
         self._judged = {id(manifest) for manifest in given.files}
         self.blamed: set[int] = set()
+        self._usable: dict[Subject, BoolArray] = {}
         self._comparisons = _MOST_COMPARISONS
         self.index = MatchIndex()
         for name, labels in _namespaces(self.manifests).items():
@@ -203,10 +204,6 @@ class World:
     @property
     def cluster(self) -> Cluster:
         return self.snapshot.cluster
-
-    @cached_property
-    def _usable(self) -> dict[Subject, BoolArray]:
-        return {}
 
     def usable(self, subject: Subject) -> BoolArray:
         """The nodes that the pods of a subject may go to, by their labels and taints."""

@@ -83,7 +83,8 @@ class PreemptionRoom:
         self._memory = PreemptionMemory()
 
     @cached_property
-    def _running(self) -> dict[str, Entry]:
+    def running(self) -> dict[str, Entry]:
+        """The pods that ran at the beginning."""
         return {entry.key: entry for entry in self._snapshot.running}
 
     @cached_property
@@ -94,17 +95,14 @@ class PreemptionRoom:
         """Begin anew: nobody was preempted yet."""
         self._used.clear()
 
-    def running(self, key: str) -> Entry | None:
-        """The pod of this name that ran at the beginning."""
-        return self._running.get(key)
-
     def make(self, entry: Entry, pod_class: PodClass) -> Preemption | None:
         """Whom to preempt on which node, or why that does not help; None if it is not tried."""
         if self.preempting is not None and entry.scheduler not in self.preempting:
             return None
         cluster = self._snapshot.cluster
-        if not self._may_help(pod_class):
-            return None
+        classes = cluster.classes.by_key.values()
+        if not any(other.running and other.priority < pod_class.priority for other in classes):
+            return None  # mostly there is no pod of lower priority, and nothing else to ask
         status = entry.pod.status
         return preempt(
             cluster,
@@ -119,13 +117,8 @@ class PreemptionRoom:
             memory=self._memory,
         )
 
-    def _may_help(self, pod_class: PodClass) -> bool:
-        """Whether there is any pod of lower priority: mostly there is none, and nothing else to ask."""
-        classes = self._snapshot.cluster.classes.by_key.values()
-        return any(other.running and other.priority < pod_class.priority for other in classes)
-
     def _started(self, key: str) -> float:
-        entry = self._running.get(key)
+        entry = self.running.get(key)
         status = entry.pod.status if entry else None
         return seconds_of(status.start_time if status else None) or math.inf
 

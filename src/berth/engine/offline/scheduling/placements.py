@@ -82,9 +82,6 @@ def take_off(cluster: Cluster, entry: Entry) -> None:
     cluster.volumes.forget(entry.key)
 
 
-# --- groups ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
     """Why the pods of a group are not placed.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -30,13 +30,21 @@ class WhatIfError(Exception):
     """A change that cannot be made; the message is a sentence for the user."""
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done to a cluster, of one of the kinds below."""
+
+    says: ClassVar[str] = ""  # its words, with its fields
     place: str = ""  # where it is written, in a file
 
+    @property
+    def words(self) -> str:
+        return self.says.format(self)
 
-class DrainNodes(_Change, frozen=True, tag="drain"):
+
+class DrainNodes(ClusterChange, frozen=True):
     """Cordon nodes and evict their pods, as far as drain does. By name, or by a selector over labels."""
 
+    says: ClassVar[str] = "drain {0.target}"
     node: str = ""
     selector: str = ""
 
@@ -44,14 +52,11 @@ class DrainNodes(_Change, frozen=True, tag="drain"):
     def target(self) -> str:
         return f"node {self.node}" if self.node else f"nodes with {self.selector}"
 
-    @property
-    def words(self) -> str:
-        return f"drain {self.target}"
 
-
-class LoseNodes(_Change, frozen=True, tag="lose"):
+class LoseNodes(ClusterChange, frozen=True):
     """All nodes with a label are gone at once; the key `node` names one."""
 
+    says: ClassVar[str] = "lose {0.target}"
     key: str
     value: str
     said: str = ""  # as the user calls the domain
@@ -60,20 +65,13 @@ class LoseNodes(_Change, frozen=True, tag="lose"):
     def target(self) -> str:
         return self.said or f"{self.key}={self.value}"
 
-    @property
-    def words(self) -> str:
-        return f"lose {self.target}"
 
-
-class CordonNode(_Change, frozen=True, tag="cordon"):
+class CordonNode(ClusterChange, frozen=True):
+    says: ClassVar[str] = "cordon node {0.node}"
     node: str
 
-    @property
-    def words(self) -> str:
-        return f"cordon node {self.node}"
 
-
-class LabelNode(_Change, frozen=True, tag="label"):
+class LabelNode(ClusterChange, frozen=True):
     """Set a label of a node; without a value, remove it."""
 
     node: str
@@ -87,7 +85,7 @@ class LabelNode(_Change, frozen=True, tag="label"):
         return f"label node {self.node} {self.key}={self.value}"
 
 
-class TaintNode(_Change, frozen=True, tag="taint"):
+class TaintNode(ClusterChange, frozen=True):
     """Taint a node; `removed`: take all taints of that key, and effect if there is one, away."""
 
     node: str
@@ -105,7 +103,7 @@ class TaintNode(_Change, frozen=True, tag="taint"):
         return f"taint node {self.node} {taint}"
 
 
-class AddNodes(_Change, frozen=True, tag="add"):
+class AddNodes(ClusterChange, frozen=True):
     """New nodes like one that is there."""
 
     like: str
@@ -116,26 +114,20 @@ class AddNodes(_Change, frozen=True, tag="add"):
         return f"add {self.count} node{'s' if self.count != 1 else ''} like {self.like}"
 
 
-class ScaleWorkload(_Change, frozen=True, tag="scale"):
+class ScaleWorkload(ClusterChange, frozen=True):
+    says: ClassVar[str] = "scale {0.workload} to {0.replicas}"
     workload: str
     replicas: int
 
-    @property
-    def words(self) -> str:
-        return f"scale {self.workload} to {self.replicas}"
 
-
-class RolloutWorkload(_Change, frozen=True, tag="rollout"):
+class RolloutWorkload(ClusterChange, frozen=True):
     """All pods of a workload are replaced by new ones, as its strategy says."""
 
+    says: ClassVar[str] = "roll out {0.workload}"
     workload: str
 
-    @property
-    def words(self) -> str:
-        return f"roll out {self.workload}"
 
-
-class ApplyObjects(_Change, frozen=True, tag="apply"):
+class ApplyObjects(ClusterChange, frozen=True):
     """Objects that come or change; `new` if they must not be there yet."""
 
     manifests: tuple[Manifest, ...]
@@ -147,58 +139,30 @@ class ApplyObjects(_Change, frozen=True, tag="apply"):
         return f"{'add' if self.new else 'apply'} {self.file}"
 
 
-class DeleteObject(_Change, frozen=True, tag="delete"):
+class DeleteObject(ClusterChange, frozen=True):
     """An object goes, with all that belongs to it."""
 
+    says: ClassVar[str] = "delete {0.target}"
     target: str  # kind/name
 
-    @property
-    def words(self) -> str:
-        return f"delete {self.target}"
 
-
-class EvictPod(_Change, frozen=True, tag="evict"):
+class EvictPod(ClusterChange, frozen=True):
+    says: ClassVar[str] = "evict pod {0.pod}"
     pod: str
 
-    @property
-    def words(self) -> str:
-        return f"evict pod {self.pod}"
 
-
-class ReplaceAll(_Change, frozen=True, tag="replaceAll"):
+class ReplaceAll(ClusterChange, frozen=True):
     """Every pod that is not tied to its node is taken off and placed anew."""
 
-    @property
-    def words(self) -> str:
-        return "place everything anew"
+    says: ClassVar[str] = "place everything anew"
 
 
-class UseConfiguration(_Change, frozen=True, tag="config"):
+class UseConfiguration(ClusterChange, frozen=True):
     """Pods are placed as another configuration says, from now on."""
 
+    says: ClassVar[str] = "schedule by {0.file}"
     setup: SchedulerSetup
     file: str
-
-    @property
-    def words(self) -> str:
-        return f"schedule by {self.file}"
-
-
-ClusterChange = (
-    DrainNodes
-    | LoseNodes
-    | CordonNode
-    | LabelNode
-    | TaintNode
-    | AddNodes
-    | ScaleWorkload
-    | RolloutWorkload
-    | ApplyObjects
-    | DeleteObject
-    | EvictPod
-    | ReplaceAll
-    | UseConfiguration
-)
 
 
 # --- as people write them ------------------------------------------------------------------------------
@@ -245,10 +209,6 @@ def _lose(text: str) -> LoseNodes:
         raise WhatIfError(f"--lose {text}: write KEY=VALUE, such as zone=a, or node=NAME")
     said = f"{key} {value}" if key in WELL_KNOWN or key == NODE_KEY else f"{key}={value}"
     return LoseNodes(WELL_KNOWN.get(key, key), value, said)
-
-
-def _cordon(text: str) -> CordonNode:
-    return CordonNode(text.removeprefix("node/"))
 
 
 def _label(text: str) -> LabelNode:
@@ -302,7 +262,7 @@ def _scale(text: str) -> ScaleWorkload:
 _PARSERS: dict[str, Callable[[str], ClusterChange]] = {
     "drain": _drain,
     "lose": _lose,
-    "cordon": _cordon,
+    "cordon": lambda text: CordonNode(text.removeprefix("node/")),
     "label": _label,
     "taint": _taint,
     "scale": _scale,

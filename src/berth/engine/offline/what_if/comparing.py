@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from msgspec import convert, structs
@@ -28,9 +27,6 @@ _MOST_HELPED = 5
 _ROWS = (CPU_ROW, MEMORY_ROW, PODS_ROW)
 BrokenKey = tuple[str, str, str | None, bool]
 SpreadKey = tuple[str, str, str, str]
-
-
-# --- observing -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,10 @@ def compare(
         moves=moves,
         unplaced=unplaced,
         gone=gone,
-        preempted=_preempted(world, after),
+        preempted=[
+            data.PreemptedPod(**world.entries[key].named, node=node, by=by, lands_on=after.nodes.get(key))
+            for key, (node, by) in log.preempted.items()
+        ],
         broken=broken,
         healed=_rules(world, before, after, still=after.nodes),
         spread=spread,
@@ -242,7 +241,13 @@ def _moves(
 
 
 def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPod]:
-    simulation = unplaced_simulation(world)
+    # The scheduler's turn as it ended, to be asked about those without a node.
+    simulation = Simulation(
+        world.snapshot,
+        unplaced=list(world.unplaced.values()),
+        setup=world.setup,
+        failed_groups=world.failed_groups,
+    )
     helps, refusals = _helps(world, simulation), Refusals(simulation)
     workloads = Workloads(world.entries.values())
     return [
@@ -257,16 +262,6 @@ def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPo
         )
         for key, unplaced in world.unplaced.items()
     ]
-
-
-def unplaced_simulation(world: ChangingWorld) -> Simulation:
-    """The scheduler's turn as it ended, to be asked about those without a node."""
-    return Simulation(
-        world.snapshot,
-        unplaced=list(world.unplaced.values()),
-        setup=world.setup,
-        failed_groups=world.failed_groups,
-    )
 
 
 def _helps(world: ChangingWorld, simulation: Simulation) -> dict[str, str]:
@@ -302,13 +297,6 @@ def _gone(
     ]
 
 
-def _preempted(world: ChangingWorld, after: Observation) -> list[data.PreemptedPod]:
-    return [
-        data.PreemptedPod(**world.entries[key].named, node=node, by=preemptor, lands_on=after.nodes.get(key))
-        for key, (node, preemptor) in world.log.preempted.items()
-    ]
-
-
 # --- rules ---------------------------------------------------------------------------------------------
 
 
@@ -325,24 +313,19 @@ def _rules(
 
 
 def _spread(before: Observation, after: Observation) -> list[data.SpreadChange]:
-    found = []
-    for key in dict.fromkeys(chain(before.spreads, after.spreads)):
-        old, new = before.spreads.get(key), after.spreads.get(key)
-        stated = new or old
-        if stated is not None:
-            found.append(
-                data.SpreadChange(
-                    namespace=stated.namespace,
-                    owner=stated.owner,
-                    rule=stated.rule,
-                    topology_key=stated.topology_key,
-                    hard=stated.hard,
-                    max_skew=stated.max_skew,
-                    before=_skew(old),
-                    after=_skew(new),
-                )
-            )
-    return found
+    return [
+        data.SpreadChange(
+            namespace=stated.namespace,
+            owner=stated.owner,
+            rule=stated.rule,
+            topology_key=stated.topology_key,
+            hard=stated.hard,
+            max_skew=stated.max_skew,
+            before=_skew(before.spreads.get(key)),
+            after=_skew(after.spreads.get(key)),
+        )
+        for key, stated in (before.spreads | after.spreads).items()
+    ]
 
 
 def _skew(spread: Spread | None) -> data.SkewState | None:
@@ -352,26 +335,20 @@ def _skew(spread: Spread | None) -> data.SkewState | None:
 def _budgets(
     before: Observation, after: Observation, stays: Iterable[data.LeftBehind]
 ) -> list[data.BudgetChange]:
-    found = []
-    for key in dict.fromkeys(chain(before.budgets, after.budgets)):
-        old, new = before.budgets.get(key), after.budgets.get(key)
-        stated = new or old
-        if stated is not None:
-            blocks = [
-                f"{s.namespace}/{s.pod}" for s in stays if s.namespace == key[0] and key[1] in s.budgets
-            ]
-            found.append(
-                data.BudgetChange(
-                    namespace=stated.namespace,
-                    name=stated.name,
-                    allowed_before=old.allowed if old else None,
-                    allowed_after=new.allowed if new else None,
-                    healthy_after=new.healthy if new else None,
-                    desired=stated.desired,
-                    blocks=blocks,
-                )
-            )
-    return found
+    return [
+        data.BudgetChange(
+            namespace=namespace,
+            name=name,
+            allowed_before=old.allowed if (old := before.budgets.get((namespace, name))) else None,
+            allowed_after=new.allowed if (new := after.budgets.get((namespace, name))) else None,
+            healthy_after=new.healthy if new else None,
+            desired=stated.desired,
+            blocks=[
+                f"{s.namespace}/{s.pod}" for s in stays if s.namespace == namespace and name in s.budgets
+            ],
+        )
+        for (namespace, name), stated in (before.budgets | after.budgets).items()
+    ]
 
 
 # --- nodes ---------------------------------------------------------------------------------------------
@@ -383,7 +360,7 @@ def _by_node(before: Observation, after: Observation) -> list[data.UtilisationCh
         data.UtilisationChange(
             name=name, zone=zones.get(name), before=before.used.get(name), after=after.used.get(name)
         )
-        for name in dict.fromkeys(chain(before.used, after.used))
+        for name in before.used | after.used
     ]
 
 

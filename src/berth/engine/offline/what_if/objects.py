@@ -1,27 +1,29 @@
-"""Objects that are applied or deleted: whatever kind, with what their controllers would make of it."""
+"""Objects that change: nodes are drained, lost, labelled, tainted, added; any kind is applied or deleted.
+
+What the controllers would make of it is made at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NoReturn
 
 from msgspec import structs
 
+from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget
 from berth.engine.offline.lookup import KINDS, by_alias
+from berth.engine.offline.scheduling.making_room import comes_again
 from berth.engine.offline.snapshot import Entry, SnapshotError, SnapshotReader, add_context, group_of_manifest
-from berth.engine.offline.what_if.changes import ApplyObjects, DeleteObject, WhatIfError
-from berth.engine.offline.what_if.nodes import driven_out
-from berth.engine.offline.what_if.selecting import near, node_of, object_of, pod_of
-from berth.engine.offline.what_if.workloads import (
-    SCALABLE,
-    fit_replicas,
-    follow,
-    follow_nodes,
-    is_paused,
-    living,
-    missing,
-    roll_out,
+from berth.engine.offline.what_if import changes, workloads
+from berth.engine.offline.what_if.changes import WhatIfError
+from berth.engine.offline.what_if.outcome import EvictionRound
+from berth.engine.offline.what_if.selecting import (
+    near,
+    node_of,
+    nodes_with,
+    object_of,
+    pod_of,
+    selected_nodes,
 )
 from berth.engine.offline.what_if.world import ChangingWorld, bound
 from berth.engine.offline.workloads import DAEMON_SET
@@ -33,15 +35,22 @@ from berth.kube.objects import (
     Job,
     KubeObject,
     Node,
+    NodeSpec,
+    NodeStatus,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodGroup,
     StorageClass,
+    Taint,
     Workload,
 )
+from berth.kube.pods import is_terminating
+from berth.kube.taints import NO_EXECUTE, PREFIX, tolerates
+from berth.kube.well_known import HOSTNAME
 
+MOST_ADDED = 10_000
 _KINDS = KINDS | by_alias(
     {
         "Node": ("no", "nodes"),
@@ -55,14 +64,154 @@ _KINDS = KINDS | by_alias(
         "StorageClass": ("sc", "storageclasses"),
     }
 )
-_OWNING = (*SCALABLE, DAEMON_SET, "Job", "CronJob")
+_OWNING = (*workloads.SCALABLE, DAEMON_SET, "Job", "CronJob")
 _Key = tuple[str, str, str | None, str]
+NO_OWNER = "it has no owner, so drain refuses to touch it without --force"
+
+
+def drain(world: ChangingWorld, change: changes.DrainNodes) -> None:
+    """Cordon the nodes, then evict in rounds: as many at once as the budgets allow."""
+    snapshot = world.snapshot
+    names = [change.node] if change.node else selected_nodes(snapshot, change.selector)
+    for name in names:
+        cordon(world, changes.CordonNode(name))
+    leaving = []
+    for entry in world.pods_on(names):
+        if entry.is_mirror:
+            world.leave_behind(entry, "mirror pod: its kubelet runs it")
+        elif entry.is_daemon:
+            world.leave_behind(entry, f"{entry.owner} has a pod on every node")
+        elif is_terminating(entry.pod):
+            world.leave_behind(entry, "it is being deleted already")
+        elif not comes_again(entry):
+            world.leave_behind(entry, NO_OWNER, refused=True)
+        else:
+            leaving.append(entry)
+    evict_in_rounds(world, leaving)
+
+
+def evict_in_rounds(world: ChangingWorld, leaving: Sequence[Entry]) -> None:
+    """Evict pods, each round as many as budgets allow, and place what is made for them in between."""
+    number, left = 0, list(leaving)
+    while left:
+        allowed = AllowedDisruptions(world.budgets())
+        stopped = {entry.key: allowed.evict(entry) for entry in left}
+        going = [entry for entry in left if not stopped[entry.key]]
+        if not going:
+            break
+        number += 1
+        pods = [entry.key for entry in going]
+        world.log.rounds.append(EvictionRound(change=world.log.change, round=number, pods=pods))
+        for entry in going:
+            world.displace(entry, keeps_node=True, why="evicted")
+        world.schedule()
+        # Whoever was preempted meanwhile is not there any more.
+        left = [entry for entry in left if stopped[entry.key] and world.on.get(entry.key) is entry]
+    else:
+        return
+    for entry in left:
+        world.leave_behind(entry, _held(stopped[entry.key]), stopped[entry.key])
+
+
+def _held(budgets: Sequence[DisruptionBudget]) -> str:
+    if len(budgets) > 1:
+        names = ", ".join(budget.name for budget in budgets)
+        return f"{names}: two budgets at once, so it is never evicted"
+    fault = f" ever: {budgets[0].fault}" if budgets[0].fault else ""
+    return f"budget {budgets[0].name} allows no eviction{fault}"
+
+
+def lose(world: ChangingWorld, change: changes.LoseNodes) -> None:
+    names = nodes_with(world.snapshot, change.key, change.value)
+    world.remove_nodes(names, "its node is lost")
+
+
+def cordon(world: ChangingWorld, change: changes.CordonNode) -> None:
+    node = node_of(world.snapshot, change.node)
+    world.set_node(structs.replace(node, spec=structs.replace(node.spec or NodeSpec(), unschedulable=True)))
+
+
+def label(world: ChangingWorld, change: changes.LabelNode) -> None:
+    node = node_of(world.snapshot, change.node)
+    labels = dict(node.metadata.labels or {})
+    if change.value is None:
+        if change.key not in labels:
+            raise WhatIfError(f"node {change.node} has no label {change.key} that could be removed")
+        del labels[change.key]
+    else:
+        labels[change.key] = change.value
+    world.set_node(structs.replace(node, metadata=structs.replace(node.metadata, labels=labels)))
+    workloads.follow_nodes(world, [change.node])
+
+
+def taint(world: ChangingWorld, change: changes.TaintNode) -> None:
+    """Taint a node; NoExecute also drives out whoever does not tolerate it, whatever the budgets say."""
+    node = node_of(world.snapshot, change.node)
+    spec = node.spec or NodeSpec()
+    same = [
+        each for each in spec.taints or () if each.key == change.key and change.effect in ("", each.effect)
+    ]
+    if change.removed and not same:
+        raise WhatIfError(f"node {change.node} has no taint {change.key} that could be removed")
+    kept = [each for each in spec.taints or () if each not in same]
+    added = Taint(key=change.key, value=change.value or None, effect=change.effect)
+    taints = kept if change.removed else [*kept, added]
+    world.set_node(structs.replace(node, spec=structs.replace(spec, taints=taints or None)))
+    if not change.removed and change.effect == NO_EXECUTE:
+        driven_out(world, change.node)
+    workloads.follow_nodes(world, [change.node])
+
+
+def driven_out(world: ChangingWorld, name: str) -> None:
+    """Delete the pods of a node that do not tolerate its NoExecute taints for good."""
+    spec = world.snapshot.nodes[name].spec
+    taints = [each for each in (spec.taints if spec else None) or () if each.effect == NO_EXECUTE]
+    going = [
+        entry
+        for entry in world.pods_on([name])
+        if not entry.is_mirror and not all(_stays_with(entry, each) for each in taints)
+    ]
+    for entry in going:
+        world.displace(entry, keeps_node=False, why="driven out by a taint")
+
+
+def _stays_with(entry: Entry, taint: Taint) -> bool:
+    lasting = [t for t in entry.pod.spec.tolerations or () if t.toleration_seconds is None]
+    return tolerates(lasting, taint)
+
+
+def add(world: ChangingWorld, change: changes.AddNodes) -> None:
+    """Nodes like another, as they are when they come: empty, ready, with no image and a name of their own."""
+    if not 0 < change.count <= MOST_ADDED:
+        raise WhatIfError(f"--add {change.count}={change.like}: add between 1 and {MOST_ADDED} nodes")
+    like = node_of(world.snapshot, change.like)
+    added: list[str] = []
+    number = 0
+    while len(added) < change.count:
+        number += 1
+        name = f"{change.like}-new-{number}"
+        if name not in world.snapshot.nodes:
+            world.set_node(_copy(like, name))
+            added.append(name)
+    workloads.follow_nodes(world, added)
+
+
+def _copy(node: Node, name: str) -> Node:
+    labels = dict(node.metadata.labels or {})
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = name
+    spec = node.spec or NodeSpec()
+    taints = [each for each in spec.taints or () if not (each.key or "").startswith(PREFIX)]
+    metadata = structs.replace(node.metadata, name=name, uid=None, labels=labels, creation_timestamp=None)
+    status = structs.replace(node.status or NodeStatus(), images=None, conditions=None)
+    spec = structs.replace(spec, unschedulable=None, taints=taints or None, pod_cidr=None)
+    return structs.replace(node, metadata=metadata, spec=spec, status=status)
 
 
 # --- applying ------------------------------------------------------------------------------------------
 
 
-def apply(world: ChangingWorld, change: ApplyObjects) -> None:
+def apply(world: ChangingWorld, change: changes.ApplyObjects) -> None:
     """Take objects over: those that are there already change, the others come."""
     snapshot = world.snapshot
     known = {_key(manifest): manifest for manifest in snapshot.manifests}
@@ -79,8 +228,14 @@ def apply(world: ChangingWorld, change: ApplyObjects) -> None:
             reader.check(manifest)
         for manifest in change.manifests:
             add_context(snapshot, manifest)
-        reader.take_in_volumes()
-        _Apply(world, reader, known).all(change.manifests)
+        reader.volumes.take_in()
+        _apply_nodes(world, reader, change.manifests)
+        for manifest in change.manifests:
+            view = manifest.object
+            if isinstance(view, Pod):
+                _apply_pod(world, reader, reader.entry(manifest, view))
+            elif isinstance(view, Workload | Job | CronJob) or manifest.kind in workloads.SCALABLE:
+                _apply_workload(world, manifest, known.get(_key(manifest)))
     except (SnapshotError, AnnotationError) as error:
         raise WhatIfError(str(error)) from None
 
@@ -97,61 +252,46 @@ def _key(manifest: Manifest) -> _Key:
     return (group_of(manifest.api_version), manifest.kind, manifest.namespace, manifest.name)
 
 
-class _Apply:
-    def __init__(self, world: ChangingWorld, reader: SnapshotReader, known: dict[_Key, Manifest]) -> None:
-        self._world = world
-        self._reader = reader
-        self._known = known
+def _apply_nodes(world: ChangingWorld, reader: SnapshotReader, manifests: Iterable[Manifest]) -> None:
+    nodes = {manifest.name: manifest.object for manifest in manifests if isinstance(manifest.object, Node)}
+    for node in nodes.values():
+        world.set_node(reader.node(node))
+    for name in nodes:
+        driven_out(world, name)
+    workloads.follow_nodes(world, nodes)
 
-    def all(self, manifests: Iterable[Manifest]) -> None:
-        manifests = list(manifests)
-        nodes = [manifest for manifest in manifests if isinstance(manifest.object, Node)]
-        for manifest in nodes:
-            if isinstance(manifest.object, Node):
-                self._world.set_node(self._reader.node(manifest.object))
-        for manifest in nodes:
-            driven_out(self._world, manifest.name)
-        follow_nodes(self._world, [manifest.name for manifest in nodes])
-        for manifest in manifests:
-            view = manifest.object
-            if isinstance(view, Pod):
-                self._pod(self._reader.entry(manifest, view))
-            elif isinstance(view, Workload | Job | CronJob) or manifest.kind in SCALABLE:
-                self._workload(manifest)
 
-    def _pod(self, entry: Entry) -> None:
-        """A pod comes, or changes where it is: to a node it goes by the scheduler only."""
-        world = self._world
-        there = world.on.get(entry.key)
-        if there is not None:
-            changed = bound(entry, there.pod.spec.node_name)
-            world.on[entry.key] = world.entries[entry.key] = changed
-            world.cluster.add_pod(changed.pod)
-            return
-        before = len(world.snapshot.running)
-        self._reader.sort_in(world.snapshot, entry)
-        if len(world.snapshot.running) > before:
-            world.on[entry.key] = world.entries[entry.key] = entry
-        elif world.snapshot.pending and world.snapshot.pending[-1] is entry:
-            world.add([entry])
+def _apply_pod(world: ChangingWorld, reader: SnapshotReader, entry: Entry) -> None:
+    """A pod comes, or changes where it is: to a node it goes by the scheduler only."""
+    there = world.on.get(entry.key)
+    if there is not None:
+        changed = bound(entry, there.pod.spec.node_name)
+        world.on[entry.key] = world.entries[entry.key] = changed
+        world.cluster.add_pod(changed.pod)
+        return
+    before = len(world.snapshot.running)
+    reader.sort_in(world.snapshot, entry)
+    if len(world.snapshot.running) > before:
+        world.on[entry.key] = world.entries[entry.key] = entry
+    elif world.snapshot.pending and world.snapshot.pending[-1] is entry:
+        world.add([entry])
 
-    def _workload(self, manifest: Manifest) -> None:
-        world, old = self._world, self._known.get(_key(manifest))
-        view = manifest.object
-        was = old.object if old is not None else None
-        if isinstance(view, Job | CronJob):
-            world.add(missing(world, manifest))
-        elif manifest.kind == DAEMON_SET:
-            if _is_rolled_out(view, was):
-                roll_out(world, manifest)
-            follow(world, manifest, list(world.snapshot.nodes))
-        elif _is_rolled_out(view, was) and living(world, manifest):
-            fit_replicas(world, _like(manifest, was))
-            world.schedule()
-            if not is_paused(manifest):
-                roll_out(world, manifest)
-        else:
-            fit_replicas(world, manifest)
+
+def _apply_workload(world: ChangingWorld, manifest: Manifest, old: Manifest | None) -> None:
+    view, was = manifest.object, old.object if old is not None else None
+    if isinstance(view, Job | CronJob):
+        world.add(workloads.missing(world, manifest))
+    elif manifest.kind == DAEMON_SET:
+        if _is_rolled_out(view, was):
+            workloads.roll_out(world, manifest)
+        workloads.follow(world, manifest, list(world.snapshot.nodes))
+    elif _is_rolled_out(view, was) and workloads.living(world, manifest):
+        workloads.fit_replicas(world, _like(manifest, was))
+        world.schedule()
+        if not workloads.is_paused(manifest):
+            workloads.roll_out(world, manifest)
+    else:
+        workloads.fit_replicas(world, manifest)
 
 
 def _is_rolled_out(view: KubeObject | None, was: KubeObject | None) -> bool:
@@ -173,7 +313,7 @@ def _like(manifest: Manifest, was: KubeObject | None) -> Manifest:
 # --- deleting ------------------------------------------------------------------------------------------
 
 
-def delete(world: ChangingWorld, change: DeleteObject) -> None:
+def delete(world: ChangingWorld, change: changes.DeleteObject) -> None:
     """An object goes, and its controllers draw the consequences."""
     kind, name, space = _target(change.target, world.namespace)
     if kind == "Pod":
@@ -199,13 +339,9 @@ def _target(text: str, namespace: str | None) -> tuple[str, str, str | None]:
     parts = text.split("/")
     kind = _KINDS.get(parts[-2].lower().partition(".")[0]) if 2 <= len(parts) <= 3 else None
     if kind is None or not parts[-1]:
-        _refuse(text, parts)
+        hint = near(parts[-2], map(str.lower, _KINDS.values())) if len(parts) > 1 else "write KIND/NAME"
+        raise WhatIfError(f"'{text}' is not KIND/NAME of something that can be deleted here; {hint}")
     return kind, parts[-1], parts[0] if len(parts) > 2 else namespace
-
-
-def _refuse(text: str, parts: list[str]) -> NoReturn:
-    hint = near(parts[-2], map(str.lower, _KINDS.values())) if len(parts) > 1 else "write KIND/NAME"
-    raise WhatIfError(f"'{text}' is not KIND/NAME of something that can be deleted here; {hint}")
 
 
 def _delete_pod(world: ChangingWorld, entry: Entry) -> None:

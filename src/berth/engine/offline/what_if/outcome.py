@@ -312,7 +312,8 @@ def _problems(found: WhatIfOutcome) -> list[str]:
         who = f"{len(stranded)} of {_count(found.concerned, 'pod')}"
         problems.append(f"{who} would find no node: {_reason(stranded)}")
     if lost := found.lost:
-        problems.append(f"{_count(lost, 'pod')} would be lost, since nobody makes {_them(lost)} again")
+        them = "it" if lost == 1 else "them"
+        problems.append(f"{_count(lost, 'pod')} would be lost, since nobody makes {them} again")
     if found.blocked:
         names = sorted({name for stay in found.blocked for name in stay.budgets})
         verb = "stays" if len(found.blocked) == 1 else "stay"
@@ -350,10 +351,6 @@ def _reason(unplaced: Sequence[StrandedPod]) -> str:
     messages = Counter(pod.message.rstrip(".") for pod in unplaced)
     message, number = messages.most_common(1)[0]
     return message if number == len(unplaced) else f"{message} ({number} of them)"
-
-
-def _them(number: int) -> str:
-    return "it" if number == 1 else "them"
 
 
 def _count(number: int, noun: str) -> str:

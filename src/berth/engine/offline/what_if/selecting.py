@@ -51,15 +51,11 @@ def nodes_with(snapshot: Snapshot, key: str, value: str) -> list[str]:
     """The nodes of a domain; the key `node` is their names."""
     if key == NODE_KEY:
         return [node_of(snapshot, value).metadata.name or ""]
-    values = {name: (node.metadata.labels or {}).get(key) for name, node in snapshot.nodes.items()}
-    found = [name for name, given in values.items() if given == value]
-    if found:
-        return found
-    given = {each for each in values.values() if each is not None}
-    if not given:
-        keys = {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
-        raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}; {near(key, keys)}")
-    raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}={value}; {near(value, given)}")
+    found = domains_of(snapshot, key)
+    if value not in found:
+        hint = near(value, found)
+        raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}={value}; {hint}")
+    return found[value]
 
 
 def domains_of(snapshot: Snapshot, key: str) -> dict[str, list[str]]:
@@ -72,9 +68,13 @@ def domains_of(snapshot: Snapshot, key: str) -> dict[str, list[str]]:
         if value is not None:
             found.setdefault(value, []).append(name)
     if not found:
-        keys = {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
-        raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}; {near(key, keys)}")
+        hint = near(key, _label_keys(snapshot))
+        raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}; {hint}")
     return dict(sorted(found.items()))
+
+
+def _label_keys(snapshot: Snapshot) -> set[str]:
+    return {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
 
 
 def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
@@ -93,7 +93,7 @@ def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
 
 def _unheard_of(snapshot: Snapshot, keys: Iterable[str]) -> str:
     """What the first of the keys that no node has might have been."""
-    known = {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
+    known = _label_keys(snapshot)
     for key in keys:
         if key not in known:
             full = WELL_KNOWN.get(key)
@@ -127,9 +127,7 @@ def _requirements(selector: str) -> list[tuple[str, frozenset[str] | None, bool]
 
 
 def _meets(labels: dict[str, str], key: str, values: frozenset[str] | None, wanted: bool) -> bool:
-    if values is None:
-        return (key in labels) == wanted
-    return (labels.get(key) in values) == wanted
+    return (key in labels if values is None else labels.get(key) in values) == wanted
 
 
 # --- pods and workloads ------------------------------------------------------------------------------

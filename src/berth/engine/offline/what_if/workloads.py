@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 
 from msgspec import structs
 
@@ -78,7 +79,7 @@ def least_useful(entries: Sequence[Entry], manifest: Manifest) -> list[Entry]:
     if manifest.kind == "StatefulSet":
         return sorted(entries, key=lambda entry: -_ordinal(entry))
     beside = Counter(entry.pod.spec.node_name for entry in entries)
-    ages = sorted({entry.pod.metadata.creation_timestamp or "~" for entry in entries}, reverse=True)
+    ages = sorted({entry.created or "~" for entry in entries}, reverse=True)
     return sorted(
         entries,
         key=lambda entry: (
@@ -86,7 +87,7 @@ def least_useful(entries: Sequence[Entry], manifest: Manifest) -> list[Entry]:
             may_be_ready(entry.pod),
             _deletion_cost(entry),
             -beside[entry.pod.spec.node_name],
-            ages.index(entry.pod.metadata.creation_timestamp or "~"),
+            ages.index(entry.created or "~"),
             entry.key,
         ),
     )
@@ -202,6 +203,29 @@ def roll_out(world: ChangingWorld, manifest: Manifest) -> None:
         _in_place(world, manifest)
 
 
+class _Steps:
+    """Notes the steps of one rollout."""
+
+    def __init__(self, world: ChangingWorld, workload: str) -> None:
+        self._log = world.log
+        self._workload = workload
+        self._numbers = count(1)
+
+    def tell(
+        self, created: Sequence[Entry] = (), removed: Sequence[Entry] = (), stuck: str | None = None
+    ) -> None:
+        self._log.steps.append(
+            RolloutProgress(
+                change=self._log.change,
+                workload=self._workload,
+                step=next(self._numbers),
+                created=[entry.key for entry in created],
+                removed=[entry.key for entry in removed],
+                stuck=stuck,
+            )
+        )
+
+
 class _Rollout:
     """A Deployment from its old pods to new ones."""
 
@@ -212,7 +236,7 @@ class _Rollout:
         self._old = least_useful(living(world, manifest), manifest)
         self._to_come = made(world, manifest, expanded([manifest]))
         self._new: list[Entry] = []
-        self._number = 0
+        self._steps = _Steps(world, self._title)
         strategy = strategy_of(manifest)
         self._recreates = strategy.get("type") == "Recreate"
         rolling, share = strategy.get("rollingUpdate") or {}, ROLLOUT_DEFAULT
@@ -229,7 +253,10 @@ class _Rollout:
         while self._old or self._to_come:
             room = self._wanted + self._surge - len(self._old) - len(self._new)
             if not self._step(create=max(min(room, len(self._to_come)), 0), remove=self._spare()):
-                self._tell(stuck=self._obstacle())
+                waiting = [entry.key for entry in self._new if entry.key not in self._world.on]
+                first = waiting[0] if waiting else "a new pod"
+                stuck = f"{first} finds no node, and no old pod may go before it runs"
+                self._steps.tell(stuck=stuck)
                 return
 
     def _spare(self) -> int:
@@ -249,39 +276,9 @@ class _Rollout:
         _remove_all(self._world, going, self._title)
         self._world.add(coming)
         self._new += coming
-        self._tell(created=coming, removed=going)
+        self._steps.tell(coming, going)
         self._world.schedule()
         return True
-
-    def _obstacle(self) -> str:
-        waiting = [entry.key for entry in self._new if entry.key not in self._world.on]
-        return f"{waiting[0] if waiting else 'a new pod'} finds no node, and no old pod may go before it runs"
-
-    def _tell(
-        self, created: Sequence[Entry] = (), removed: Sequence[Entry] = (), stuck: str | None = None
-    ) -> None:
-        self._number += 1
-        _tell(self._world, self._title, self._number, created, removed, stuck)
-
-
-def _tell(
-    world: ChangingWorld,
-    workload: str,
-    step: int,
-    created: Sequence[Entry] = (),
-    removed: Sequence[Entry] = (),
-    stuck: str | None = None,
-) -> None:
-    world.log.steps.append(
-        RolloutProgress(
-            change=world.log.change,
-            workload=workload,
-            step=step,
-            created=[entry.key for entry in created],
-            removed=[entry.key for entry in removed],
-            stuck=stuck,
-        )
-    )
 
 
 def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
@@ -290,12 +287,14 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
     Old ones go first, unless a DaemonSet surges: then the new one of a node must run before.
     """
     title = f"{manifest.kind}/{manifest.name}"
-    strategy = strategy_of(manifest)
+    strategy, steps = strategy_of(manifest), _Steps(world, title)
     if strategy.get("type") == "OnDelete":
-        _tell(world, title, 1, stuck="OnDelete: a pod is replaced once it is deleted")
+        steps.tell(stuck="OnDelete: a pod is replaced once it is deleted")
         return
     rolling = strategy.get("rollingUpdate") or {}
-    old, new = living(world, manifest), _successors(world, manifest)
+    old = living(world, manifest)
+    pods = made(world, manifest, expanded([manifest], list(world.snapshot.nodes)))
+    new = {_place_of(entry): entry for entry in pods}  # by the place that each takes
     if manifest.kind == "StatefulSet":
         first = rolling.get("partition") or 0
         old = [entry for entry in least_useful(old, manifest) if _ordinal(entry) >= first]
@@ -303,7 +302,7 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
         resolved(rolling.get("maxSurge"), len(old), default=0, up=True) if manifest.kind == DAEMON_SET else 0
     )
     at_once = surge or max(resolved(rolling.get("maxUnavailable"), len(old), default=1, up=True), 1)
-    for number, begin in enumerate(range(0, len(old), at_once), start=1):
+    for begin in range(0, len(old), at_once):
         going = old[begin : begin + at_once]
         pairs = [(entry, new[place]) for entry in going if (place := _place_of(entry)) in new]
         coming = [_beside(world, entry) if surge else entry for _, entry in pairs]
@@ -317,15 +316,9 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
             held = {entry.key for (entry, _), anew in zip(pairs, coming, strict=True) if anew.key in waiting}
             going = [entry for entry in going if entry.key not in held]
             _remove_all(world, going, title)
-        _tell(world, title, number, coming, going, stuck)
+        steps.tell(coming, going, stuck)
         if stuck:
             return
-
-
-def _successors(world: ChangingWorld, manifest: Manifest) -> dict[str | None, Entry]:
-    """The new pods, by the place that each takes."""
-    pods = made(world, manifest, expanded([manifest], list(world.snapshot.nodes)))
-    return {_place_of(entry): entry for entry in pods}
 
 
 def _place_of(entry: Entry) -> str | None:

@@ -174,8 +174,8 @@ class ChangingWorld:
         """A pod is placed anew, in the order in which pods were made."""
         self._leave(entry)
         pod = unbound(entry.pod)
-        created = entry.pod.metadata.creation_timestamp
-        pod = structs.replace(pod, metadata=structs.replace(pod.metadata, creation_timestamp=created))
+        metadata = structs.replace(pod.metadata, creation_timestamp=entry.created)
+        pod = structs.replace(pod, metadata=metadata)
         self.waiting[entry.key] = replace(entry, pod=pod)
         self.log.displaced.add(entry.key)
 

@@ -1,7 +1,7 @@
-"""Losing each zone, or each node, in turn: the N+1 table.
+"""What can be asked of a world beside what changes do to it: losing each domain, and how many replicas fit.
 
-All on one engine cluster: nodes are taken out with their pods, what is made for these is placed, and
-everything is undone again.
+All on one engine cluster.  For a domain that is lost, nodes are taken out with their pods, what is made for
+these is placed, and everything is undone again: the N+1 table.
 """
 
 from __future__ import annotations
@@ -9,24 +9,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from berth.engine.offline.explaining.reasons import Refusals, Workloads, refusal_documents
+from berth.engine.offline.explaining.replicas import FilledCluster, filled
+from berth.engine.offline.explanation import explain
 from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.placements import GroupBooks
-from berth.engine.offline.simulation import QueuePlacer, Simulation
+from berth.engine.offline.simulation import QueuePlacer, Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress
-from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN
-from berth.engine.offline.what_if.selecting import domains_of
+from berth.engine.offline.what_if import workloads
+from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
+from berth.engine.offline.what_if.selecting import domains_of, is_pod, pod_of, workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.pods import is_terminating
+from berth.kube.well_known import UNSCHEDULABLE
 
 # Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
 _CANDIDATES = 20
 # Rows whose reasons are told as data: each takes a look at all nodes.
 _MOST_DETAILED = 100
+# Beyond this it is "at least": nobody scales by so much at once.
+MOST = 20_000
+_KINDS = (*workloads.SCALABLE, "Job", "CronJob", DAEMON_SET)
 
 
 class DomainLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,7 +91,7 @@ def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) 
             progress(done, len(domains))
         rows.append(losses.of(value, names))
     return EveryLoss(
-        sentence=_sentence(name, rows),
+        sentence=_said_of_losses(name, rows),
         ok=all(row.ok for row in rows),
         key=key,
         rows=rows,
@@ -90,7 +99,7 @@ def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) 
     )
 
 
-def _sentence(key: str, rows: list[DomainLoss]) -> str:
+def _said_of_losses(key: str, rows: list[DomainLoss]) -> str:
     noun = key if key in WELL_KNOWN or key == NODE_KEY else f"{key} domain"
     bad = [row for row in rows if not row.ok]
     if not rows:
@@ -174,3 +183,107 @@ class _Losses:
         for key, promise in promises.items():
             if promise is not None:
                 cluster.volumes.assume(key, *promise)
+
+
+# --- how many further replicas of a workload fit, and what stops the next one --------------------------
+
+
+class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer.
+
+    Attributes:
+        replicas: How many the workload has, with a node or without.
+        fitting: How many more find a node, without making anybody go.
+        more: There may be more: the search ended.
+        nodes, zones: Where they go.
+        stops: Why the next one finds none.
+        help: The smallest change that would give it one.
+        details: What stops it, as data.
+    """
+
+    sentence: str
+    ok: bool
+    workload: str
+    replicas: int
+    fitting: int
+    more: bool
+    nodes: dict[str, int]
+    zones: dict[str, int]
+    stops: str | None
+    help: str | None
+    details: list[dict[str, Any]]
+
+
+def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -> FittingReplicas:
+    """Add replicas one by one until none fits; the world is left as it was.
+
+    Raises:
+        WhatIfError: there is no such workload.
+    """
+    title, pods, like = _asked(world, workload)
+    waiting = [world.unplaced[entry.key] for entry in pods if entry.key in world.unplaced]
+    with filled(world.snapshot, like, 0 if waiting else MOST, progress) as found:
+        placed, stops = found.placed, waiting[0].message if waiting else found.stops
+        help_, details = _help(world, found) if stops is not None else (None, [])
+    nodes = Counter(placement.node for placement in placed)
+    zones: Counter[str] = Counter()
+    for node, number in nodes.items():
+        zone = world.snapshot.zone_of(node)
+        zones.update({} if zone is None else {zone: number})
+    return FittingReplicas(
+        sentence=_said_of_fitting(title, len(placed), len(waiting), stops),
+        ok=bool(placed),
+        workload=title,
+        replicas=len(pods),
+        fitting=len(placed),
+        more=stops is None,
+        nodes=dict(nodes),
+        zones=dict(sorted(zones.items())),
+        stops=stops,
+        help=help_,
+        details=details,
+    )
+
+
+def _asked(world: ChangingWorld, text: str) -> tuple[str, list[Entry], Entry]:
+    """What is asked about, the workload and its pods, and what a further one is like."""
+    if is_pod(text):
+        entry = pod_of(world.on | world.waiting, world.snapshot, text, world.namespace)
+        waits = entry.key in world.waiting
+        return f"Pod/{entry.name}", [entry] if waits else [], replace(entry, daemon_of=None)
+    manifest = workload_of(world.snapshot, text, world.namespace, _KINDS)
+    title = f"{manifest.kind}/{manifest.name}"
+    if manifest.kind == DAEMON_SET:
+        raise WhatIfError(
+            f"{title} has one pod on every node it is for, and no replicas; --add gives it more"
+        )
+    mine = workloads.living(world, manifest)
+    if manifest.kind in workloads.SCALABLE:
+        more = workloads.with_replicas(manifest, max(len(mine), workloads.replicas_of(manifest)) + 1)
+        found = workloads.missing(world, more)
+    else:
+        found = [*mine, *workloads.made(world, manifest, workloads.expanded([manifest]))]
+    if not found:
+        raise WhatIfError(f"{manifest.title} makes no further pod that could be tried")
+    return title, mine, found[0]
+
+
+def _help(world: ChangingWorld, found: FilledCluster) -> tuple[str | None, list[dict[str, Any]]]:
+    """What would help the first that does not fit, beside those that do, and its reasons as data."""
+    simulation = Simulation(world.snapshot, list(found.placed), setup=world.setup)
+    relaxations = explain(simulation, found.following).relaxations
+    refusals = Refusals(simulation).of(UnplacedPod(found.following, UNSCHEDULABLE, ""))
+    details = refusal_documents(refusals, Workloads(world.entries.values()))
+    return relaxations[0].sentence if relaxations else None, details
+
+
+def _said_of_fitting(title: str, number: int, waiting: int, stops: str | None) -> str:
+    noun, of = ("pod", f"like {title}") if title.startswith("Pod/") else ("replica", f"of {title}")
+    if waiting:
+        verb = "has" if waiting == 1 else "have"
+        those = f"{waiting} of those it has already {verb}" if noun == "replica" else "it has itself"
+        return f"no further {noun} {of} fits: {those} no node."
+    if stops is None:
+        return f"at least {number} further {noun}s {of} fit."
+    words = f"{noun}s {of} fit" if number > 1 else f"{noun} {of} fits"
+    return f"{number or 'no'} further {words}; the next finds no node: {stops.rstrip('.')}."
