@@ -34,19 +34,11 @@ from berth.kube.objects import Key, Pod, RawObject, TypedObject, key_of
 from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pods import is_finished
 from berth.kube.well_known import DELETED
+from berth.live import listing
 from berth.live.client import Client
 from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
 from berth.live.informer import Informer
-from berth.live.listing import (
-    ASKED_FOR,
-    CONTEXT,
-    NAMED,
-    REQUIRED,
-    WITHOUT_STORAGE,
-    Listing,
-    left_out,
-    list_fleet,
-)
+from berth.live.listing import Listing
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row
@@ -56,7 +48,7 @@ from berth.web.events import EventLog, HappenedEvent
 _log = logging.getLogger(__name__)
 
 _FLEET = (CLUSTERS, *BINDINGS)
-_BESIDE = (*CONTEXT, *ASKED_FOR, *DRIVERS, *NAMED)
+_BESIDE = (*listing.CONTEXT, *listing.ASKED_FOR, *DRIVERS, *listing.NAMED)
 _COLLECT = 0.1  # seconds in which changes are gathered before pages hear of them
 _ASK_AGAIN = 30.0  # seconds until a kind that could not be read is tried again
 _CHECK = 2.0  # seconds between looks at whether a server that was away is back
@@ -239,7 +231,7 @@ class LiveSource(ClusterSource):
         async with asyncio.TaskGroup() as group:
             group.create_task(self._collect())
             await self._begin(group, (*_BESIDE, *STORAGE))  # owners before their pods
-            await self._begin(group, (*REQUIRED, EVENTS, *_FLEET))
+            await self._begin(group, (*listing.REQUIRED, EVENTS, *_FLEET))
             for informer in list(self._informers.values()):
                 await informer.synced.wait()
             self.loading = False
@@ -266,7 +258,7 @@ class LiveSource(ClusterSource):
             except NotFound:
                 continue
             except Forbidden as error:
-                if resource in REQUIRED:
+                if resource in listing.REQUIRED:
                     raise
                 return str(error)
             except Unreachable:
@@ -357,7 +349,7 @@ class LiveSource(ClusterSource):
         found: list[Manifest] = []
         source = Source(self.client.url)
         whole = all(resource in self._informers for resource in STORAGE)
-        for resource in (*REQUIRED, *_BESIDE, *(STORAGE if whole else ())):
+        for resource in (*listing.REQUIRED, *_BESIDE, *(STORAGE if whole else ())):
             informer = self._informers.get(resource)
             views = list(informer.objects.values()) if informer is not None else []
             if resource == PODS:
@@ -367,7 +359,7 @@ class LiveSource(ClusterSource):
             words=self.words, controlled=True, whole_storage=whole, whole_claims=self._has_whole_claims()
         )
         snapshot = read(found, self.options, origin=origin)
-        snapshot.notes[:0] = [*self.notes, *self._left_out(), *(() if whole else (WITHOUT_STORAGE,))]
+        snapshot.notes[:0] = [*self.notes, *self._left_out(), *(() if whole else (listing.WITHOUT_STORAGE,))]
         if self.noting is not None:
             self.noting(snapshot, self.options)
         return snapshot
@@ -380,9 +372,9 @@ class LiveSource(ClusterSource):
 
     def _left_out(self) -> Iterator[str]:
         """What a command that lists the cluster would say of the kinds that it cannot."""
-        for resource in (*CONTEXT, *STORAGE, *DRIVERS):
+        for resource in (*listing.CONTEXT, *STORAGE, *DRIVERS):
             if resource in self._missing:
-                yield left_out(resource, self._missing[resource] or "there are none")
+                yield listing.left_out(resource, self._missing[resource] or "there are none")
 
     def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
         for resource in _FLEET:
@@ -393,7 +385,7 @@ class LiveSource(ClusterSource):
     # What is seldom asked for is read when it is: views have only the fields that are judged.
 
     async def fleet_listing(self) -> Listing:
-        return await list_fleet(self.client)
+        return await listing.list_fleet(self.client)
 
     async def node(self, name: str) -> RawObject:
         if name not in self.board.nodes:  # nor is anything asked for that is not a node's name

@@ -18,7 +18,7 @@ from berth.engine.offline.explaining.nodes import (
     queue_place,
     waits_of,
 )
-from berth.engine.offline.explaining.reasons import ROOM_EVENTS, Workloads, group_code
+from berth.engine.offline.explaining.reasons import ROOM_EVENTS, Workloads, reason_of
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.relaxations import Relaxation, fitting, relaxations, rollout_clue
 from berth.engine.offline.scheduling.making_room import PreemptionRoom
@@ -92,8 +92,14 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
         return _explain_ended(entry)
     if is_terminating(entry.pod):
         return _explain_deleted(simulation.snapshot, entry)
-    queue = queue_place(simulation, entry)
-    return _summed_up(simulation.snapshot, replace(_judged(simulation, entry), queue=queue))
+    queue, snapshot = queue_place(simulation, entry), simulation.snapshot
+    explanation = _judged(simulation, entry)
+    workloads = Workloads(snapshot.pods, entry.namespace)
+    refused = [(node.name, node.verdicts) for node in explanation.nodes if not node.feasible]
+    groups, waits = group_nodes(refused, snapshot.nodes), explanation.waits
+    if explanation.state == STUCK and not waits:
+        waits = waits_of(groups, workloads)
+    return replace(explanation, queue=queue, groups=groups, waits=waits, workloads=workloads)
 
 
 def _judged(simulation: Simulation, entry: Entry) -> Explanation:
@@ -112,16 +118,6 @@ def _judged(simulation: Simulation, entry: Entry) -> Explanation:
         return explanation
     goes = f"It is preempted for {heir.key}, which has priority {heir.priority} and finds no other room."
     return replace(explanation, message=f"{explanation.message} {goes}")
-
-
-def _summed_up(snapshot: Snapshot, explanation: Explanation) -> Explanation:
-    """With the nodes in groups, and with what the pod waits for if none takes it."""
-    workloads = Workloads(snapshot.pods, explanation.entry.namespace)
-    refused = [(node.name, node.verdicts) for node in explanation.nodes if not node.feasible]
-    groups = group_nodes(refused, snapshot.nodes)
-    if explanation.state == STUCK and not explanation.waits:
-        explanation = replace(explanation, waits=waits_of(groups, workloads))
-    return replace(explanation, groups=groups, workloads=workloads)
 
 
 def _explain_ended(entry: Entry) -> Explanation:
@@ -340,7 +336,7 @@ def _members_without_node(
 
 
 def _for_its_group(failure: GroupFailure, nodes: tuple[str, ...]) -> Wait:
-    code = group_code(failure)
+    code = reason_of(failure).code
     if not failure.state.known:
         return Wait(f"PodGroup {failure.state.name} to be created", nodes, (code,), ())
     if failure.most is None:

@@ -173,17 +173,6 @@ class Simulation:
         self.placements.sort(key=lambda placement: placement.number)
 
 
-def books_of(simulation: Simulation) -> GroupBooks:
-    """How many pods of each group have a node, as things are."""
-    books = GroupBooks(simulation.snapshot)
-    for placement in simulation.placements:
-        books.count(placement.entry)
-    for victim, _ in simulation.preemptions():
-        if victim.placement is None:
-            books.count(victim.entry, -1)
-    return books
-
-
 def members_of(simulation: Simulation, entry: Entry) -> list[Entry]:
     """The pods of its group that could be placed and were not, in queue order, and it itself."""
     key, placed = group_key(entry), {placement.entry.key for placement in simulation.placements}
@@ -200,11 +189,15 @@ def group_failure(simulation: Simulation, entry: Entry) -> GroupFailure | None:
     key = group_key(entry)
     if key is None:
         return None
-    cluster = simulation.snapshot.cluster
-    state = books_of(simulation).state(key)
-    snapshot = simulation.snapshot
+    snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
+    books = GroupBooks(snapshot)
+    for placement in simulation.placements:
+        books.count(placement.entry)
+    for victim, _ in simulation.preemptions():
+        if victim.placement is None:
+            books.count(victim.entry, -1)
     held = simulation.held_members((*snapshot.pending, *snapshot.unreadable)).get(key)
-    found = GroupSite(cluster).attempt(state, members_of(simulation, entry), held)
+    found = GroupSite(cluster).attempt(books.state(key), members_of(simulation, entry), held)
     if isinstance(found, GroupFailure):
         return found
     for placement in found:

@@ -227,6 +227,7 @@ class _Judge:
         for owned in terms:
             counts, broken = self._counted(owned, own)
             usable = self._usable_nodes(pod_class, "")
+            bare = self._live[cluster.nodes.column(owned.topology_key).ids[self._live] == 0]
             most = max((counts[name] for name in broken), default=0)
             yield ConstraintDomains(
                 kind=ANTI_AFFINITY,
@@ -241,7 +242,7 @@ class _Judge:
                 ok=not broken,
                 domains=self._domains(owned.topology_key, counts, usable, broken),
                 all_domains=len(counts),
-                left_out=self._unlabelled(owned.topology_key),
+                left_out=[self._named(bare, f"no label {owned.topology_key}")] if len(bare) else [],
             )
 
     def _counted(self, owned: OwnedTerm, own: IndexArray) -> tuple[dict[str, int], set[str]]:
@@ -284,10 +285,6 @@ class _Judge:
             DomainCount(name, counts[name], int(nodes[i]), bool(open_to[i]), name in broken)
             for name, i in ((name, number[name]) for name in shown)
         ]
-
-    def _unlabelled(self, key: str) -> list[LeftOut]:
-        without = self._live[self._cluster.nodes.column(key).ids[self._live] == 0]
-        return [self._named(without, f"no label {key}")] if len(without) else []
 
     def _named(self, slots: IndexArray, why: str) -> LeftOut:
         names = self._cluster.nodes.names

@@ -66,8 +66,7 @@ class Refusals:
             return []
         key = group_key(entry)
         if key is not None and (failure := self._simulation.failed_groups.get(key)):
-            named, said = {"podGroup": failure.state.name}, failure.message
-            cause = Cause(_reason_of(failure), named, said=said)
+            cause = Cause(reason_of(failure), {"podGroup": failure.state.name}, said=failure.message)
             return [Refusal(None, (cause,), self._cluster.nodes.live)]
         if entry.daemon_of is not None:
             return self._of_daemon(entry, entry.daemon_of)
@@ -83,11 +82,7 @@ class Refusals:
         return _summed([refused_on(plan, self._cluster.nodes.slot_of[node])])
 
 
-def group_code(failure: GroupFailure) -> str:
-    return _reason_of(failure).code
-
-
-def _reason_of(failure: GroupFailure) -> Reason:
+def reason_of(failure: GroupFailure) -> Reason:
     return GROUP_INCOMPLETE if failure.most is None else GROUP_WITHOUT_ROOM
 
 
