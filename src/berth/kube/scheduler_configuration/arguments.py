@@ -13,11 +13,12 @@ from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStr
 from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
 from berth.kube.times import DurationError, parse_duration
-from berth.kube.validation.errors import Errors, FieldError, Path, render
+from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, render
+from berth.kube.well_known import DO_NOT_SCHEDULE, PREFERRED_DURING_SCHEDULING, SCHEDULE_ANYWAY
 
-_GROUP = "kubescheduler.config.k8s.io"
+_GROUP = plugins.API_VERSION.partition("/")[0]
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_ACTIONS = (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
 _MOST_POINTS = 10
 _HUNDRED = 100
 
@@ -55,7 +56,7 @@ def read_arguments(given: Sequence[wire.PluginConfig], reading: Reading, path: P
         if not name:
             reading.errors.required((*place, "name"), "write the name of a plugin")
         elif name in plugins.REMOVED:
-            reading.errors.invalid(place, name, plugins.removed())
+            reading.errors.invalid(place, name, plugins.WAS_REMOVED)
         elif name not in plugins.KNOWN:
             detail = "no such plugin: Berth has the plugins of kube-scheduler v1.37 and no others"
             reading.errors.invalid((*place, "name"), name, detail)
@@ -75,6 +76,11 @@ def _read_one(name: str, raw: dict[str, object], reading: Reading, path: Path) -
         raise DecodeError(_joined(path, error.path), error.detail, error.value) from None
     if (unknown := unknown_field(raw, view)) is not None:
         raise UnknownFieldError(_joined(path, unknown.path))
+    # What has the same name in both is taken as it is given; the rest is the plugin's.
+    given = {each: getattr(view, each, None) for each in PluginArguments.__dataclass_fields__}
+    for each, value in given.items():
+        if value is not None:
+            reading.found[each] = tuple(value) if isinstance(value, list) else value
     read(view, reading, path)
 
 
@@ -100,47 +106,28 @@ def _check_range(value: int, most: int, errors: Errors, path: Path) -> None:
 
 
 def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: Reading, path: Path) -> None:
-    weight = args.hard_pod_affinity_weight
-    if weight is not None:
-        _check_range(weight, _HUNDRED, reading.errors, (*path, "hardPodAffinityWeight"))
-        reading.found["hard_pod_affinity_weight"] = weight
-    reading.found["ignore_preferred_terms_of_existing_pods"] = bool(
-        args.ignore_preferred_terms_of_existing_pods
-    )
-    if args.daemon_namespaces is not None:
-        for i, name in enumerate(args.daemon_namespaces):
-            for detail in names.dns_label_errors(name):
-                reading.errors.invalid((*path, "daemonNamespaces", i), name, detail)
-        reading.found["daemon_namespaces"] = tuple(args.daemon_namespaces)
+    if args.hard_pod_affinity_weight is not None:
+        where = (*path, "hardPodAffinityWeight")
+        _check_range(args.hard_pod_affinity_weight, _HUNDRED, reading.errors, where)
+    for i, name in enumerate(args.daemon_namespaces or ()):
+        reading.errors.invalid_for_each((*path, "daemonNamespaces", i), name, names.dns_label_errors(name))
 
 
 def _node_affinity(args: wire.NodeAffinityArgs, reading: Reading, path: Path) -> None:
-    if args.added_affinity is not None:
-        _check_added_affinity(args.added_affinity, reading.errors, (*path, "addedAffinity"))
-        reading.found["added_affinity"] = args.added_affinity
-
-
-def _check_added_affinity(added: NodeAffinity, errors: Errors, path: Path) -> None:
-    for name, selector in (
-        ("Required", added.required_during_scheduling_required_during_execution),
-        ("Ignored", added.required_during_scheduling_ignored_during_execution),
-    ):
+    added, path = args.added_affinity or NodeAffinity(), (*path, "addedAffinity")
+    for name, selector in added.required:
         parsed = parse_node_selector(selector)
-        field_name = f"requiredDuringScheduling{name}DuringExecution"
-        _check_terms(parsed.terms if parsed else (), f"{render((*path, field_name))}.", errors)
+        _check_terms(parsed.terms if parsed else (), f"{render((*path, name))}.", reading.errors)
     preferred = parse_preferred_terms(added.preferred_during_scheduling_ignored_during_execution)
-    place = render((*path, "preferredDuringSchedulingIgnoredDuringExecution"))
-    _check_terms([weighted.term for weighted in preferred], place, errors)
+    place = render((*path, PREFERRED_DURING_SCHEDULING))
+    _check_terms([weighted.term for weighted in preferred], place, reading.errors)
 
 
 def _check_terms(terms: Sequence[NodeTerm], place: str, errors: Errors) -> None:
-    errors.extend(_from_sentence(f"{place}{sentence}") for term in terms for sentence in term.errors)
-
-
-def _from_sentence(sentence: str) -> FieldError:
     """What the selectors' parser says, which has put it into words already."""
-    where, _, rest = sentence.partition(": ")
-    return _WordedError(where, "FieldValueInvalid", rest)
+    for sentence in (sentence for term in terms for sentence in term.errors):
+        where, _, rest = sentence.partition(": ")
+        errors.append(_WordedError(f"{place}{where}", INVALID, rest))
 
 
 class _WordedError(FieldError, frozen=True):
@@ -160,40 +147,31 @@ def _pod_topology_spread(args: wire.PodTopologySpreadArgs, reading: Reading, pat
     for i, constraint in enumerate(constraints):
         place = (*path, "defaultConstraints", i)
         _check_constraint(constraint, reading.errors, place)
-        key = (constraint.topology_key or "", constraint.when_unsatisfiable or "")
-        if key in seen:
-            reading.errors.duplicate(place, f"{{{key[0]}, {key[1]}}}")
-        seen.add(key)
-    reading.found |= {"defaulting_type": kind, "default_constraints": tuple(constraints)}
+        key, action = constraint.topology_key or "", constraint.when_unsatisfiable or ""
+        reading.errors.once(seen, place, (key, action), f"{{{key}, {action}}}")
+    reading.found["defaulting_type"] = kind
 
 
 def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path: Path) -> None:
     if (constraint.max_skew or 0) <= 0:
         errors.invalid((*path, "maxSkew"), constraint.max_skew or 0, "not in valid range (0, inf)")
-    key, action = constraint.topology_key or "", constraint.when_unsatisfiable or ""
-    if not key:
-        errors.required((*path, "topologyKey"), "can not be empty")
-    else:
-        errors.invalid_for_each((*path, "topologyKey"), key, names.label_key_errors(key))
-    if not action:
+    errors.named((*path, "topologyKey"), constraint.topology_key, names.label_key_errors, "can not be empty")
+    if not constraint.when_unsatisfiable:
         errors.required((*path, "whenUnsatisfiable"), "can not be empty")
-    else:
-        errors.one_of((*path, "whenUnsatisfiable"), action, _ACTIONS)
+    errors.one_of((*path, "whenUnsatisfiable"), constraint.when_unsatisfiable or None, _ACTIONS)
     if constraint.label_selector is not None:
         detail = "constraint must not define a selector, as they deduced for each pod"
         errors.forbidden((*path, "labelSelector"), detail)
 
 
 def _node_resources_fit(args: wire.NodeResourcesFitArgs, reading: Reading, path: Path) -> None:
-    ignored, groups = args.ignored_resources or [], args.ignored_resource_groups or []
-    for i, name in enumerate(ignored):
+    for i, name in enumerate(args.ignored_resources or ()):
         reading.errors.invalid_for_each((*path, "ignoredResources", i), name, names.label_key_errors(name))
-    for i, group in enumerate(groups):
+    for i, group in enumerate(args.ignored_resource_groups or ()):
         place = (*path, "ignoredResourceGroups", i)
         if "/" in group:
             reading.errors.invalid(place, group, "resource group name can't contain '/'")
         reading.errors.invalid_for_each(place, group, names.label_key_errors(group))
-    reading.found |= {"ignored_resources": tuple(ignored), "ignored_resource_groups": tuple(groups)}
     if args.scoring_strategy is not None:
         _scoring_strategy(args.scoring_strategy, reading, (*path, "scoringStrategy"))
 
@@ -256,12 +234,9 @@ def _default_preemption(args: wire.DefaultPreemptionArgs, reading: Reading, path
     share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     if share is not None:
         _check_range(share, _HUNDRED, reading.errors, (*path, "minCandidateNodesPercentage"))
-        reading.found["min_candidate_nodes_percentage"] = share
-    if number is not None:
-        if number < 0:
-            where = (*path, "minCandidateNodesAbsolute")
-            reading.errors.invalid(where, number, "not in valid range [0, inf)")
-        reading.found["min_candidate_nodes_absolute"] = number
+    if number is not None and number < 0:
+        where = (*path, "minCandidateNodesAbsolute")
+        reading.errors.invalid(where, number, "not in valid range [0, inf)")
     if share == 0 and number == 0:
         detail = "cannot be zero at the same time as minCandidateNodesAbsolute"
         reading.errors.invalid((*path, "minCandidateNodesPercentage"), 0, detail)
@@ -273,28 +248,24 @@ def _default_preemption(args: wire.DefaultPreemptionArgs, reading: Reading, path
 
 def _volume_binding(args: wire.VolumeBindingArgs, reading: Reading, path: Path) -> None:
     timeout = args.bind_timeout_seconds
-    if timeout is not None:
-        if timeout < 0:
-            detail = "invalid BindTimeoutSeconds, should not be a negative value"
-            reading.errors.invalid((*path, "bindTimeoutSeconds"), timeout, detail)
-        reading.found["bind_timeout_seconds"] = timeout
+    if timeout is not None and timeout < 0:
+        detail = "invalid BindTimeoutSeconds, should not be a negative value"
+        reading.errors.invalid((*path, "bindTimeoutSeconds"), timeout, detail)
     if args.shape is not None:
         reading.found["storage_shape"] = _shape(args.shape, reading.errors, (*path, "shape"))
 
 
 def _dynamic_resources(args: wire.DynamicResourcesArgs, reading: Reading, path: Path) -> None:
-    for name, text in (("filterTimeout", args.filter_timeout), ("bindingTimeout", args.binding_timeout)):
-        if text is None:
-            continue
-        value = read_duration(text, reading.errors, (*path, name))
-        if name == "filterTimeout" and value < 0:
-            reading.errors.invalid((*path, name), text, "must be zero or positive")
-        if name == "bindingTimeout":
-            if value < 1:
-                reading.errors.invalid((*path, name), text, "must be at least 1 second")
-            reading.found["device_timeout_seconds"] = value
-        else:
-            reading.notes.append(f"{render((*path, name))} has no effect: Berth allocates no devices")
+    if (text := args.filter_timeout) is not None:
+        where = (*path, "filterTimeout")
+        if read_duration(text, reading.errors, where) < 0:
+            reading.errors.invalid(where, text, "must be zero or positive")
+        reading.notes.append(f"{render(where)} has no effect: Berth allocates no devices")
+    if (text := args.binding_timeout) is not None:
+        where = (*path, "bindingTimeout")
+        reading.found["device_timeout_seconds"] = read_duration(text, reading.errors, where)
+        if reading.found["device_timeout_seconds"] < 1:
+            reading.errors.invalid(where, text, "must be at least 1 second")
 
 
 def read_duration(text: str, errors: Errors, path: Path) -> float:

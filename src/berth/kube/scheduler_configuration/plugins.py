@@ -7,7 +7,6 @@ about every node.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from berth.kube.scheduler_configuration.wire import Plugin, Plugins, PluginSet
@@ -16,6 +15,7 @@ from berth.kube.validation.errors import Errors, Path
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 MULTI_POINT = "multiPoint"
 EVERY = "*"
+Points = Mapping[str, frozenset[str]]  # extension point -> plugins
 
 # The plugins of v1.37, with the extension points that each extends: no less than in v1.36.
 _EXTENDED = {
@@ -46,7 +46,7 @@ _EXTENDED = {
 }
 KNOWN = frozenset(_EXTENDED)
 # The extension points, with the plugins that extend each.
-POINTS: Mapping[str, frozenset[str]] = MappingProxyType(
+POINTS: Points = MappingProxyType(
     {
         point: frozenset(name for name, points in _EXTENDED.items() if point in points.split())
         for point in Plugins.__struct_encode_fields__
@@ -76,17 +76,10 @@ DEFAULTS: Mapping[str, int | None] = MappingProxyType(
 UNSCORED = frozenset({"DynamicResources"})
 # Removed from Kubernetes; a profile may still say that it does not want them.
 REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+WAS_REMOVED = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
 
 # 100 times the sum of all weights must stay far below 2**30, where the engine's scores end.
 _MOST_WEIGHT = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Enabled:
-    """Extension point -> enabled plugins, and the weights of those that score."""
-
-    points: Mapping[str, frozenset[str]]
-    weights: Mapping[str, int]
 
 
 def interface(point: str) -> str:
@@ -94,8 +87,8 @@ def interface(point: str) -> str:
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
-def enabled(plugins: Plugins, name: str, errors: Errors, path: Path) -> Enabled:
-    """What a profile enables; `name` is its scheduler name."""
+def enabled(plugins: Plugins, name: str, errors: Errors, path: Path) -> tuple[Points, dict[str, int]]:
+    """What a profile enables, and the weights of what scores; `name` is its scheduler name."""
     for point in (MULTI_POINT, *POINTS):
         _check(plugins.at(point), point, errors, (*path, point))
     everywhere = _multi_point(plugins.at(MULTI_POINT))
@@ -114,7 +107,7 @@ def enabled(plugins: Plugins, name: str, errors: Errors, path: Path) -> Enabled:
     if sum(chosen.values()) > _MOST_WEIGHT:
         detail = f"total score of Score plugins could overflow: their weights add up to over {_MOST_WEIGHT}"
         errors.invalid((*path, "score"), sum(chosen.values()), detail)
-    return Enabled(points, chosen)
+    return points, chosen
 
 
 def _names(plugins: PluginSet) -> list[str]:
@@ -166,7 +159,7 @@ def _check_enabled(plugin: Plugin, point: str, seen: set[str], errors: Errors, p
     if not name:
         errors.required(where, "write the name of a plugin")
     elif name in REMOVED:
-        errors.invalid(path, name, removed())
+        errors.invalid(path, name, WAS_REMOVED)
     elif name not in KNOWN:
         errors.invalid(where, name, _unknown(name, point))
     elif point != MULTI_POINT and name not in POINTS[point]:
@@ -178,10 +171,6 @@ def _check_enabled(plugin: Plugin, point: str, seen: set[str], errors: Errors, p
     if (plugin.weight or 0) < 0:
         detail = "must not be negative: disable the plugin for score if it is not to count"
         errors.invalid((*path, "weight"), plugin.weight, detail)
-
-
-def removed() -> str:
-    return f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
 
 
 def _unknown(name: str, point: str) -> str:

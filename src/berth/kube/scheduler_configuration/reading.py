@@ -274,34 +274,34 @@ def _profile(
 ) -> Profile:
     _check_percentage(given.percentage_of_nodes_to_score, errors, path)
     listed = given.plugins or wire.Plugins()
-    enabled = plugins.enabled(listed, name, errors, (*path, "plugins"))
+    points, weights = plugins.enabled(listed, name, errors, (*path, "plugins"))
     reading = Reading(errors)
     args = read_arguments(given.plugin_config or [], reading, (*path, "pluginConfig"))
     configured = [config.name or "" for config in given.plugin_config or ()]
     idle = sorted({*plugins.mentioned(listed), *configured} & plugins.WITHOUT_EFFECT)
     notes += [f"{render(path)}: {plugin} has no effect: Berth has no such rule" for plugin in idle]
     notes += reading.notes
-    notes += _inseparable(enabled, path)
+    notes += _inseparable(points, path)
     if given.percentage_of_nodes_to_score not in (None, 0, _HUNDRED):
         notes.append(
             f"{render((*path, 'percentageOfNodesToScore'))} has no effect: Berth always looks at all nodes"
         )
     return Profile(
         scheduler_name=name,
-        plugins=enabled.points,
-        weights=enabled.weights,
+        plugins=points,
+        weights=weights,
         args=args,
         percentage_of_nodes_to_score=given.percentage_of_nodes_to_score,
     )
 
 
-def _inseparable(enabled: plugins.Enabled, path: Path) -> Iterator[str]:
+def _inseparable(enabled: plugins.Points, path: Path) -> Iterator[str]:
     """What is switched off by halves: in Berth a rule prepares itself when it is needed."""
     for before, point in (("preFilter", "filter"), ("preScore", "score")):
-        both = plugins.POINTS[before] & enabled.points[point] - plugins.WITHOUT_EFFECT
-        for name in sorted(both - enabled.points[before]):
+        both = plugins.POINTS[before] & enabled[point] - plugins.WITHOUT_EFFECT
+        for name in sorted(both - enabled[before]):
             yield f"{render(path)}: {before} of {name} stays on with its {point}"
-    if "SchedulingGates" not in enabled.points["preEnqueue"]:
+    if "SchedulingGates" not in enabled["preEnqueue"]:
         yield f"{render(path)}: SchedulingGates stays on: gated pods are never placed"
 
 
