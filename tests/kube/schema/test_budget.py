@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.kube.schema import Schema, budget
-from berth.kube.schema.crd import root_node
+from berth.kube.schema.registry import root_node
 
 ITEMS = {f"f{i}": {"type": "string"} for i in range(500)}
 

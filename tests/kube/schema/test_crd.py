@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.kube.schema import Schema, SchemaRegistry
-from berth.kube.schema.crd import TooManyDefaultsError, apply_defaults, root_node
+from berth.kube.schema.registry import TooManyDefaultsError, apply_defaults, root_node
 
 
 def crd(schema: dict[str, Any], **spec: Any) -> dict[str, Any]:

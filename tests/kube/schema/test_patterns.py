@@ -6,7 +6,7 @@ import pytest
 
 from berth.kube.schema import patterns
 from berth.kube.schema.constraints import violations
-from berth.kube.schema.crd import root_node
+from berth.kube.schema.registry import root_node
 
 
 @pytest.mark.parametrize(

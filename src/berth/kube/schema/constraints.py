@@ -232,15 +232,11 @@ def _said(path: str, text: str) -> FieldError:
     return FieldError(path, INVALID, f'"{path}" {text}', "")
 
 
-_date_time = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-).fullmatch
-_date = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
-_uuid = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}").fullmatch
-_ipv4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}", re.ASCII).fullmatch
 _FORMATS: dict[str, Callable[[str], object]] = {
-    "date-time": _date_time,
-    "date": _date,
-    "uuid": _uuid,
-    "ipv4": _ipv4,
+    "date-time": re.compile(
+        r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    ).fullmatch,
+    "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch,
+    "uuid": re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}").fullmatch,
+    "ipv4": re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}", re.ASCII).fullmatch,
 }

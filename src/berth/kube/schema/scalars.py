@@ -18,20 +18,19 @@ _time = re.compile(
 ).fullmatch
 
 
+_JSON_TYPES: dict[type, str] = {
+    type(None): "null",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+}
+
+
 def json_type(value: object) -> str:
     """The word Go's decoder has for a JSON value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-    return "object"
+    return _JSON_TYPES.get(type(value), "object")
 
 
 def fits(value: object, node: SchemaNode) -> bool:

@@ -15,7 +15,7 @@ from berth.kube import names
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, patterns
-from berth.kube.schema.crd import TooManyDefaultsError
+from berth.kube.schema.registry import TooManyDefaultsError
 from berth.kube.schema.structural import structural_errors
 from berth.kube.validation import FieldError
 from berth.kube.validation.placement import validate_annotated
