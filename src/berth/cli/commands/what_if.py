@@ -54,9 +54,9 @@ from berth.engine.offline.what_if.scenario import (
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load
+from berth.kube.manifests.positions import yaml_line
 from berth.kube.scheduler_configuration.reading import KIND as CONFIGURATION
 from berth.kube.text import yaml_reader
-from berth.kube.text.lines import yaml_line
 
 # --- changes --------------------------------------------------------------------------------------
 # The options that are changes, in the order in which they were given.

@@ -24,8 +24,7 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import Pod
 from berth.kube.text import json_reader, yaml_reader
-from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, show, without_nulls
-from berth.kube.text.near_names import possible
+from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, possible, show, without_nulls
 from berth.kube.validation import FieldError, validate
 
 if TYPE_CHECKING:
@@ -118,6 +117,9 @@ class Manifest:
         return f"{self.source.file}: {self.title}"
 
 
+_Found = Manifest | ManifestError
+
+
 def title(kind: str, namespace: str | None, name: str) -> str:
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}".rstrip()
 
@@ -144,9 +146,15 @@ def load(
         content = _content(file, stdin)
         total = max(total, done + len(content))
         report = partial(_report, progress, done, total) if progress else None
-        for manifest in _spared(_read(file, content, report, refused), refused):
-            named = _with_generated_name(manifest, generated)
-            manifests += _spared(_once(named, seen), refused)
+        for found in _until_error(_read(file, content, report)):
+            if isinstance(found, Manifest):
+                found = _once(_with_generated_name(found, generated), seen)  # noqa: PLW2901
+            if isinstance(found, Manifest):
+                manifests.append(found)
+            elif refused is None:
+                raise found
+            else:
+                refused(found)
         done += len(content)
     return manifests
 
@@ -165,14 +173,12 @@ def listed(items: Iterable[msgspec.Raw], kind: str, api_version: str, server: st
             raise ManifestError(f"{server}: {TOO_DEEP}") from None
 
 
-def _spared(objects: Iterator[Manifest], refused: Refused | None) -> Iterator[Manifest]:
-    """The objects up to one that cannot be used, if somebody wants to know of that."""
+def _until_error(objects: Iterator[_Found]) -> Iterator[_Found]:
+    """The objects up to one that cannot be used, and what is wrong with that."""
     try:
         yield from objects
     except ManifestError as error:
-        if refused is None:
-            raise
-        refused(error)
+        yield error
 
 
 def _report(progress: Progress, before: int, total: int, within: int) -> None:
@@ -246,19 +252,15 @@ def _content(file: str, stdin: BinaryIO | None) -> bytes:
         raise ManifestError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _read(
-    file: str, content: bytes, report: Report | None, refused: Refused | None = None
-) -> Iterator[Manifest]:
+def _read(file: str, content: bytes, report: Report | None) -> Iterator[_Found]:
     name = STANDARD_INPUT if file == STDIN else file
     try:
-        yield from _read_any(file, name, content, report, refused)
+        yield from _read_any(file, name, content, report)
     except RecursionError:
         raise ManifestError(f"{name}: {TOO_DEEP}") from None
 
 
-def _read_any(
-    file: str, name: str, content: bytes, report: Report | None, refused: Refused | None
-) -> Iterator[Manifest]:
+def _read_any(file: str, name: str, content: bytes, report: Report | None) -> Iterator[_Found]:
     for beginning, what in _NO_TEXT.items():
         if content.startswith(beginning):
             raise ManifestError(f"{name}: it is {what}")
@@ -277,14 +279,12 @@ def _read_any(
         except DecodeError as error:
             raise ManifestError(f"{name}: {error}") from None
         else:
-            yield from _from_json(content, head, Source(name), report, refused)
+            yield from _from_json(content, head, Source(name), report)
             return
-    yield from _read_yaml(name, content, report, refused)
+    yield from _read_yaml(name, content, report)
 
 
-def _read_yaml(
-    name: str, content: bytes, report: Report | None, refused: Refused | None
-) -> Iterator[Manifest]:
+def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[_Found]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -301,19 +301,15 @@ def _read_yaml(
             return
         number += 1
         source = Source(name, number, line=document.line)
-        yield from _spared(_from_value(document.value, source, refused), refused)
+        yield from _until_error(_from_value(document.value, source))
 
 
 # --- objects --------------------------------------------------------------------------------------
 
 
 def _from_json(
-    text: bytes | msgspec.Raw,
-    head: json_reader.Head,
-    source: Source,
-    report: Report | None = None,
-    refused: Refused | None = None,
-) -> Iterator[Manifest]:
+    text: bytes | msgspec.Raw, head: json_reader.Head, source: Source, report: Report | None = None
+) -> Iterator[_Found]:
     kind, api_version = _identity(head.kind, head.api_version, source)
     item_kind = kinds.item_kind(kind)
     items = json_reader.items(head) if item_kind is not None else None
@@ -330,19 +326,17 @@ def _from_json(
         if report is not None:
             done += len(memoryview(item))
             report(done)
-        yield from _spared(_from_json_item(item, item_kind, api_version, place, refused), refused)
+        yield from _until_error(_from_json_item(item, item_kind, api_version, place))
 
 
-def _from_json_item(
-    item: msgspec.Raw, item_kind: str, api_version: str, place: Source, refused: Refused | None
-) -> Iterator[Manifest]:
+def _from_json_item(item: msgspec.Raw, item_kind: str, api_version: str, place: Source) -> Iterator[_Found]:
     try:
         head = json_reader.head(item)
     except (DecodeError, json_reader.JsonError) as error:
         raise ManifestError(f"{place}: {error}", place, detail=str(error), foreign=True) from None
     if head.kind is None and item_kind:  # a PodList need not say that its items are pods
         head.kind, head.api_version = item_kind, api_version
-    yield from _from_json(item, head, place, refused=refused)
+    yield from _from_json(item, head, place)
 
 
 def _from_json_object(kind: str, api_version: str, source: Source, raw: msgspec.Raw) -> Manifest:
@@ -369,11 +363,7 @@ def _refuse_items(fields: Mapping[str, object], source: Source) -> None:
             raise ManifestError(f"{source}: {key}: unknown field; did you mean items?")
 
 
-def _from_value(
-    value: Any,  # noqa: ANN401 - whatever the YAML holds
-    source: Source,
-    refused: Refused | None = None,
-) -> Iterator[Manifest]:
+def _from_value(value: Any, source: Source) -> Iterator[_Found]:  # noqa: ANN401 - whatever the YAML holds
     if not isinstance(value, dict):
         detail = f"expected an object with apiVersion and kind, got {show(value)}"
         raise ManifestError(f"{source}: {detail}", source, detail=detail, foreign=True)
@@ -389,7 +379,7 @@ def _from_value(
         place = _replace(source, item=i)
         if isinstance(item, dict) and item_kind and "kind" not in item:
             item = {"apiVersion": api_version, "kind": item_kind, **item}  # noqa: PLW2901
-        yield from _spared(_from_value(item, place, refused), refused)
+        yield from _until_error(_from_value(item, place))
 
 
 def _identity(kind: object, api_version: object, source: Source) -> tuple[str, str]:
@@ -490,11 +480,11 @@ def _with_generated_name(manifest: Manifest, counts: dict[tuple[str, str | None,
     return _replace(manifest, name=name, object=replace(view, metadata=replace(view.metadata, name=name)))
 
 
-def _once(manifest: Manifest, seen: dict[tuple[str, str, str | None, str], Manifest]) -> Iterator[Manifest]:
+def _once(manifest: Manifest, seen: dict[tuple[str, str, str | None, str], Manifest]) -> _Found:
     if manifest.object is not None:
         group = kinds.group_of(manifest.api_version)
         first = seen.setdefault((group, manifest.kind, manifest.namespace, manifest.name), manifest)
         if first is not manifest:
             detail = f"is there twice: in {first.source} and in {manifest.source}"
-            raise DuplicateError(f"{manifest.title} {detail}", manifest.source, manifest.title, detail)
-    yield manifest
+            return DuplicateError(f"{manifest.title} {detail}", manifest.source, manifest.title, detail)
+    return manifest

@@ -13,53 +13,27 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.unknown_fields import CustomSchemas, Unread, again
 from berth.kube.objects import KubeObject, ObjectMeta, Pod
 from berth.kube.schema import builtin
-from berth.kube.text.near_names import certain, possible
+from berth.kube.text.decoding import certain, possible
 from berth.kube.validation.errors import Path, render
 from berth.kube.well_known import OWN_DELETION_COST
 
 # --- kinds ----------------------------------------------------------------------------------------
 
-# What the groups have, or had, besides the kinds whose fields are known.
-_BESIDES: dict[str, tuple[str, ...]] = {
-    "": (
-        "ComponentStatus",
-        "Config",  # a kubeconfig
-        "DeleteOptions",
-        "List",
-        "PodStatusResult",
-        "RangeAllocation",
-        "SerializedReference",
-        "Status",
-    ),
-    "apps": ("DeploymentRollback", "Scale"),
-    "extensions": (
-        "DeploymentRollback",
-        "Ingress",
-        "NetworkPolicy",
-        "PodSecurityPolicy",
-        "Scale",
-        "ThirdPartyResource",
-    ),
-    "batch": ("JobTemplate", "ScheduledJob"),
-    "policy": ("PodSecurityPolicy",),
-    "scheduling.k8s.io": ("CompositePodGroup",),
-    "scheduling.x-k8s.io": ("ElasticQuota",),
-    "resource.k8s.io": (
-        "DeviceTaintRule",
-        "PodSchedulingContext",
-        "ResourceClaimParameters",
-        "ResourceClass",
-        "ResourceClassParameters",
-        "ResourcePoolStatusRequest",
-    ),
-    "storage.k8s.io": ("VolumeAttributesClass",),
-    "policy.karmada.io": (
-        "ClusterOverridePolicy",
-        "ClusterTaintPolicy",
-        "FederatedResourceQuota",
-        "OverridePolicy",
-    ),
-    "work.karmada.io": ("Work",),
+# What the groups have, or had, besides the kinds whose fields are known; `Config` is a kubeconfig.
+_BESIDES = {
+    "": "ComponentStatus Config DeleteOptions List PodStatusResult RangeAllocation "
+    "SerializedReference Status",
+    "apps": "DeploymentRollback Scale",
+    "extensions": "DeploymentRollback Ingress NetworkPolicy PodSecurityPolicy Scale ThirdPartyResource",
+    "batch": "JobTemplate ScheduledJob",
+    "policy": "PodSecurityPolicy",
+    "scheduling.k8s.io": "CompositePodGroup",
+    "scheduling.x-k8s.io": "ElasticQuota",
+    "resource.k8s.io": "DeviceTaintRule PodSchedulingContext ResourceClaimParameters ResourceClass "
+    "ResourceClassParameters ResourcePoolStatusRequest",
+    "storage.k8s.io": "VolumeAttributesClass",
+    "policy.karmada.io": "ClusterOverridePolicy ClusterTaintPolicy FederatedResourceQuota OverridePolicy",
+    "work.karmada.io": "Work",
 }
 _OF_OTHERS = ("scheduling.x-k8s.io",)  # custom resources, of which there may be more
 
@@ -138,18 +112,20 @@ def _judged(manifest: Manifest, custom: CustomSchemas) -> str | None:
     own = {name for api_version, name in custom if kinds.group_of(api_version) == group}
     if not own and not kinds.versions_of(group):
         return _of_unknown_group(group, kind)
-    held = {*kinds.read_kinds(group), *builtin.kinds_of(group), *_BESIDES.get(group, ()), *own}
+    held = {*kinds.read_kinds(group), *builtin.kinds_of(group), *_BESIDES.get(group, "").split(), *own}
     if kind in held:
         return None
     if own or group in _OF_OTHERS or version not in kinds.versions_of(group):
         return certain(sorted(held), kind)  # it may have kinds that are not known here
-    return certain(sorted(held), kind) or _elsewhere(kind) or possible(sorted(held), kind) or ""
+    near = certain(sorted(homes := builtin.api_versions()), kind)  # the right name in the wrong group
+    elsewhere = f"{near} of {homes[near]}" if near is not None else None
+    return certain(sorted(held), kind) or elsewhere or possible(sorted(held), kind) or ""
 
 
 def _without_version(kind: str) -> str | None:
     """People leave the apiVersion out: then only what is like a kind that is read can be misspelt."""
     every = builtin.api_versions()
-    if kind in every or kind in {each for names in _BESIDES.values() for each in names}:
+    if kind in every or kind in " ".join(_BESIDES.values()).split():
         return None
     return certain(sorted(each for each in every if kinds.view_of("", each)), kind)
 
@@ -163,13 +139,6 @@ def _of_unknown_group(group: str, kind: str) -> str | None:
     # Custom resources have groups with a dot: one without, that is not known, is nobody's.
     misspelt = "." not in group or certain((kinds.group_of(homes[near]),), group) is not None
     return f"{near} of {homes[near]}" if misspelt else None
-
-
-def _elsewhere(kind: str) -> str | None:
-    """The right name, or nearly, in the wrong group."""
-    homes = builtin.api_versions()
-    near = certain(sorted(homes), kind)
-    return f"{near} of {homes[near]}" if near is not None else None
 
 
 # --- annotations that look like Berth's ---------------------------------------------------------
