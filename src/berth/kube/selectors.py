@@ -127,11 +127,13 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
     """A missing selector matches nothing, an empty one everything."""
     if selector is None:
         return NOTHING
-    expressions = (
-        Requirement(e.key or "", e.operator or "", frozenset(e.values or ()))
-        for e in selector.match_expressions or ()
+    return selector_from_labels(selector.match_labels).also(
+        map(_requirement, selector.match_expressions or ())
     )
-    return selector_from_labels(selector.match_labels).also(expressions)
+
+
+def _requirement(given: LabelSelectorRequirement) -> Requirement:
+    return Requirement(given.key or "", given.operator or "", frozenset(given.values or ()))
 
 
 def selected_keys(selector: LabelSelector | None) -> Iterable[str]:
@@ -221,12 +223,12 @@ def _parse_node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
         found = _expression_errors(e, f"{path}.matchExpressions[{i}]")
         errors += found
         if not found:
-            labels.append(Requirement(e.key or "", e.operator or "", frozenset(e.values or ())))
+            labels.append(_requirement(e))
     for i, e in enumerate(term.match_fields or ()):
         found = _field_errors(e, f"{path}.matchFields[{i}]")
         errors += found
         if not found:
-            fields.append(Requirement(e.key or "", e.operator or "", frozenset(e.values or ())))
+            fields.append(_requirement(e))
     return NodeTerm(tuple(labels), tuple(fields), tuple(errors))
 
 
@@ -248,13 +250,11 @@ def _expression_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
     if bad_key := names.label_key_errors(e.key or ""):
         errors.append(_invalid(f"{path}.key", e.key or "", "; ".join(bad_key)))
     if operator in (IN, NOT_IN) and not values:
-        errors.append(
-            _invalid(f"{path}.values", values, "for 'in', 'notin' operators, values set can't be empty")
-        )
+        message = "for 'in', 'notin' operators, values set can't be empty"
+        errors.append(_invalid(f"{path}.values", values, message))
     if operator in (EXISTS, DOES_NOT_EXIST) and values:
-        errors.append(
-            _invalid(f"{path}.values", values, "values set must be empty for exists and does not exist")
-        )
+        message = "values set must be empty for exists and does not exist"
+        errors.append(_invalid(f"{path}.values", values, message))
     if operator in (GT, LT):
         if len(values) != 1:
             message = "for 'Gt', 'Lt' operators, exactly one value is required"

@@ -13,12 +13,10 @@ from berth.kube.objects.affinity import Affinity, Toleration, TopologySpreadCons
 from berth.kube.objects.base import Int32, Int64, Labels, RawObject, ResourceList, Struct
 from berth.kube.objects.metadata import Condition, ObjectMeta, TypedObject, UntimedCondition
 from berth.kube.objects.storage import (
-    AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
-    CinderVolumeSource,
+    CloudVolumeSource,
     GCEPersistentDiskVolumeSource,
     PersistentVolumeClaimTemplate,
-    PortworxVolumeSource,
 )
 
 
@@ -86,12 +84,12 @@ class Volume(Struct, frozen=True):
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
-    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    aws_elastic_block_store: CloudVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
-    cinder: CinderVolumeSource | None = None
-    portworx_volume: PortworxVolumeSource | None = None
+    cinder: CloudVolumeSource | None = None
+    portworx_volume: CloudVolumeSource | None = None
 
     @property
     def is_disk(self) -> bool:

@@ -51,21 +51,15 @@ class GCEPersistentDiskVolumeSource(Struct, frozen=True):
     read_only: bool | None = None
 
 
-class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
+class CloudVolumeSource(Struct, frozen=True):
+    """Of awsElasticBlockStore, cinder and portworxVolume."""
+
     volume_id: str | None = msgspec.field(default=None, name="volumeID")
 
 
 class AzureDiskVolumeSource(Struct, frozen=True):
     disk_uri: str | None = msgspec.field(default=None, name="diskURI")
     kind: str | None = None
-
-
-class CinderVolumeSource(Struct, frozen=True):
-    volume_id: str | None = msgspec.field(default=None, name="volumeID")
-
-
-class PortworxVolumeSource(Struct, frozen=True):
-    volume_id: str | None = msgspec.field(default=None, name="volumeID")
 
 
 class PersistentVolumeSpec(Struct, frozen=True):
@@ -78,10 +72,10 @@ class PersistentVolumeSpec(Struct, frozen=True):
     volume_attributes_class_name: str | None = None
     csi: CSIPersistentVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
-    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    aws_elastic_block_store: CloudVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
-    cinder: CinderVolumeSource | None = None
-    portworx_volume: PortworxVolumeSource | None = None
+    cinder: CloudVolumeSource | None = None
+    portworx_volume: CloudVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

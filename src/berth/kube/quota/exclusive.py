@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError, effective_affinity
 from berth.kube.affinity.anti_affinity import matches_any_namespace, required_terms
-from berth.kube.amounts.quantity import Quantity, QuantityError, stored
+from berth.kube.amounts.quantity import Quantity, QuantityError, milli_value, value
 from berth.kube.amounts.resource_lists import whole
 from berth.kube.defaults import NAMESPACE_NAME_LABEL
-from berth.kube.objects import Affinity, Node, Pod, PodAffinityTerm, Taint, Toleration
+from berth.kube.objects import Affinity, Node, Pod, PodAffinityTerm, RawQuantity, Taint, Toleration
 from berth.kube.selectors import (
     DOES_NOT_EXIST,
     EVERYTHING,
@@ -79,15 +79,15 @@ class NodeSize:
         taints = (node.spec.taints if node.spec else None) or ()
         has = Blocked(
             1,
-            _read(allocatable.get("cpu"), lambda amount: amount.milli_value),
-            _read(allocatable.get("memory"), lambda amount: amount.value),
+            _read(allocatable.get("cpu"), milli_value),
+            _read(allocatable.get("memory"), value),
         )
         return cls(node.metadata.name or "", node.metadata.labels or {}, tuple(taints), has)
 
 
-def _read(raw: str | float | None, unit: Callable[[Quantity], int]) -> int:
+def _read(raw: RawQuantity | None, unit: Callable[[RawQuantity], int]) -> int:
     try:
-        return max(unit(stored(raw)), 0) if raw is not None else 0
+        return max(unit(raw), 0) if raw is not None else 0
     except QuantityError:
         return 0
 
@@ -114,8 +114,7 @@ class NodeSizes:
         return (size for _, size in self._by_name.values())
 
     def find(self, name: str) -> NodeSize | None:
-        found = self._by_name.get(name)
-        return found[1] if found is not None else None
+        return self._by_name.get(name, ("", None))[1]
 
     def together(self, keys: Collection[str], node: NodeSize) -> frozenset[str]:
         """The nodes that are in a domain with this one, of any of the keys."""

@@ -30,12 +30,11 @@ from berth.kube.karmada import (
     ReplicaScheduling,
     ResourceSelector,
     SpreadConstraint,
-    WeightedWorkloadTerm,
     WorkloadAffinity,
     WorkloadAntiAffinity,
     WorkloadTerm,
 )
-from berth.kube.objects import LabelSelector, Toleration
+from berth.kube.objects import Toleration
 from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
 from berth.kube.validation.metadata import check_label_key, check_label_selector
@@ -200,23 +199,18 @@ def _check_terms(rules: WorkloadAntiAffinity, errors: Errors, path: Path) -> Non
     for i, term in enumerate(rules.required_during_scheduling_ignored_during_execution or ()):
         _check_term(term, errors, (*path, REQUIRED_DURING_SCHEDULING, i))
     for i, weighted in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ()):
-        _check_weighted(weighted, errors, (*path, PREFERRED_DURING_SCHEDULING, i))
-
-
-def _check_weighted(weighted: WeightedWorkloadTerm, errors: Errors, path: Path) -> None:
-    errors.weight(path, weighted.weight)
-    if weighted.workload_affinity_term is None:
-        errors.required((*path, "workloadAffinityTerm"))
-    else:
-        _check_term(weighted.workload_affinity_term, errors, (*path, "workloadAffinityTerm"))
+        at = (*path, PREFERRED_DURING_SCHEDULING, i)
+        errors.weight(at, weighted.weight)
+        if weighted.workload_affinity_term is None:
+            errors.required((*at, "workloadAffinityTerm"))
+        else:
+            _check_term(weighted.workload_affinity_term, errors, (*at, "workloadAffinityTerm"))
 
 
 def _check_term(term: WorkloadTerm, errors: Errors, path: Path) -> None:
     if term.affinity_enabled is not None:
-        for field, given in (
-            ("labelSelector", term.label_selector),
-            ("matchLabelKeys", term.match_label_keys),
-        ):
+        given_alone = (("labelSelector", term.label_selector), ("matchLabelKeys", term.match_label_keys))
+        for field, given in given_alone:
             if given is not None:
                 errors.forbidden((*path, field), ENABLED_ALONE)
     check_label_selector(term.label_selector, errors, (*path, "labelSelector"))
@@ -262,12 +256,8 @@ def _meaning(term: WorkloadTerm) -> _Meaning:
         frozenset(term.match_label_keys or ()),
         (term.topology_key or "cluster").removeprefix(TOPOLOGY_PREFIX),
         frozenset(term.namespaces or ()),
-        _parsed(term.namespace_selector),
+        None if term.namespace_selector is None else parse_label_selector(term.namespace_selector),
     )
-
-
-def _parsed(selector: LabelSelector | None) -> Selector | None:
-    return None if selector is None else parse_label_selector(selector)
 
 
 def _group(term: GroupTerm | None) -> Iterator[_Meaning]:

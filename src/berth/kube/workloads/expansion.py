@@ -28,6 +28,7 @@ from berth.kube.objects import (
     ReplicationController,
     Workload,
     WorkloadSpec,
+    key_of,
 )
 from berth.kube.ownership import Ownership, has_succeeded, is_over, owner_key, ownership
 from berth.kube.pods import is_active
@@ -91,11 +92,7 @@ def expand(manifests: Iterable[Manifest], node_names: Iterable[str] | None = Non
     expander = _Expander(
         owned=ownership(views),
         workloads={(m.namespace or "", m.kind, m.name) for m in manifests if m.object is not None},
-        taken={
-            (view.metadata.namespace or "", view.metadata.name or "")
-            for view in views
-            if isinstance(view, Pod)
-        },
+        taken={key_of(view.metadata) for view in views if isinstance(view, Pod)},
         node_names=list(node_names),
     )
     expansion = Expansion()
@@ -207,8 +204,7 @@ class _Expander:
         labels: dict[str, str] | None = None,
     ) -> Iterator[Pod]:
         for name in self._free_names(metadata.namespace, owner.name or "", missing):
-            own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
-            yield make_pod(template, own, owner)
+            yield make_pod(template, metadata.namespace, name, owner, labels)
 
     def _free_names(self, namespace: str | None, base: str, count: int) -> Iterator[str]:
         number = 0
@@ -230,21 +226,19 @@ class _Expander:
             name = child_name(metadata.name or "", str(ordinal))
             if (metadata.namespace or "", name) not in self.taken:
                 labels = {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision}
-                own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
-                yield with_claims(make_pod(spec.template, own, owner), stateful_claims(view, name))
+                pod = make_pod(spec.template, metadata.namespace, name, owner, labels)
+                yield with_claims(pod, stateful_claims(view, name))
 
     def _daemon_set(self, view: Workload) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec
         owner = assumed_owner("apps/v1", "DaemonSet", metadata)
         labels = {REVISION_HASH: template_hash(spec.template)}
-        served = {
-            node_of(pod) for pod in self.owned.active(metadata.namespace, "DaemonSet", metadata.name or "")
-        }
+        running = self.owned.active(metadata.namespace, "DaemonSet", metadata.name or "")
+        served = set(map(node_of, running))
         for node_name in self.node_names:
             if node_name not in served:
                 name = child_name(metadata.name or "", node_name)
-                own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
-                yield pinned(make_pod(spec.template, own, owner), node_name)
+                yield pinned(make_pod(spec.template, metadata.namespace, name, owner, labels), node_name)
 
     # --- jobs
 
@@ -281,13 +275,9 @@ class _Expander:
         done = {(pod.metadata.annotations or {}).get(JOB_COMPLETION_INDEX) for pod in pods}
         free = (str(i) for i in range(_count(spec.completions)) if str(i) not in done)
         for index in islice(free, missing):
-            own = ObjectMeta(
-                name=child_name(name, index),
-                namespace=namespace,
-                labels={**labels, JOB_COMPLETION_INDEX: index},
-                annotations={JOB_COMPLETION_INDEX: index},
-            )
-            yield make_pod(spec.template, own, owner)
+            index_of = {JOB_COMPLETION_INDEX: index}
+            own = child_name(name, index)
+            yield make_pod(spec.template, namespace, own, owner, {**labels, **index_of}, index_of)
 
 
 def _count(number: int | None) -> int:

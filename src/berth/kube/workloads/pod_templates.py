@@ -14,6 +14,7 @@ from berth.kube.affinity.annotations import intersection
 from berth.kube.defaults import created
 from berth.kube.objects import (
     Affinity,
+    Labels,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
@@ -62,17 +63,25 @@ def assumed_owner(api_version: str, kind: str, metadata: ObjectMeta) -> OwnerRef
     return OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid, controller=True)
 
 
-def make_pod(template: PodTemplateSpec | None, own: ObjectMeta, owner: OwnerReference) -> Pod:
-    """A pod of the template with `own` name, labels and annotations, as the API server would store it."""
+def make_pod(
+    template: PodTemplateSpec | None,
+    namespace: str | None,
+    name: str,
+    owner: OwnerReference,
+    labels: Labels | None = None,
+    annotations: Labels | None = None,
+) -> Pod:
+    """A pod of the template with its own name, labels and annotations, as the API server would store it."""
     template = template or PodTemplateSpec()
     given = template.metadata or ObjectMeta()
     pod = Pod(
         api_version="v1",
         kind="Pod",
-        metadata=replace(
-            own,
-            labels={**(given.labels or {}), **(own.labels or {})} or None,
-            annotations={**(given.annotations or {}), **(own.annotations or {})} or None,
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            labels={**(given.labels or {}), **(labels or {})} or None,
+            annotations={**(given.annotations or {}), **(annotations or {})} or None,
             owner_references=[owner],
         ),
         spec=template.spec or PodSpec(),
