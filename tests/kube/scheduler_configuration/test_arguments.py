@@ -3,7 +3,7 @@
 import pytest
 
 from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
-from berth.kube.scheduler_configuration import PluginArguments
+from berth.kube.scheduler_configuration.model import PluginArguments
 from tests.kube.scheduler_configuration.given import args, refusal, refused_args
 
 

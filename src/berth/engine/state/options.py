@@ -9,7 +9,7 @@ from typing import Literal
 
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
-from berth.kube.scheduler_configuration import Profile
+from berth.kube.scheduler_configuration.model import Profile
 from berth.kube.scheduler_configuration.plugins import DEFAULTS, POINTS, UNSCORED, WITHOUT_EFFECT
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import HOSTNAME, ZONE

@@ -4,24 +4,3 @@ It is read strictly.  Whatever kube-scheduler v1.37 would refuse is refused here
 people look for them; so are fields and plugins that Berth does not know.  What is accepted without
 any effect ends up in `SchedulerConfiguration.notes`.
 """
-
-from berth.kube.scheduler_configuration.model import (
-    ClientConnection,
-    LeaderElection,
-    PluginArguments,
-    Profile,
-    SchedulerConfiguration,
-)
-from berth.kube.scheduler_configuration.reading import ConfigurationError, default, load, read
-
-__all__ = [
-    "ClientConnection",
-    "ConfigurationError",
-    "LeaderElection",
-    "PluginArguments",
-    "Profile",
-    "SchedulerConfiguration",
-    "default",
-    "load",
-    "read",
-]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.engine.state.options import Options, options_of
-from berth.kube.scheduler_configuration import SchedulerConfiguration
+from berth.kube.scheduler_configuration.model import SchedulerConfiguration
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 # Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
