@@ -29,8 +29,9 @@ _ATTRIBUTE = {
 _ALPHA = frozenset((KEEP_SPREAD,))
 _ALL_ALPHA, _ALL_BETA = "AllAlpha", "AllBeta"
 _KNOWN = (*_ATTRIBUTE, _ALL_ALPHA, _ALL_BETA)
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_BOOLS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "false", "FALSE", "False"), False
+)
 
 
 class FeatureGateError(ValueError):
@@ -56,7 +57,9 @@ class FeatureGates:
                 raise FeatureGateError(
                     f"unrecognized feature gate: {name} (known gates: {', '.join(_KNOWN)})"
                 )
-            given[name] = _parse_bool(name, value)
+            if value not in _BOOLS:
+                raise FeatureGateError(f"invalid value of {name}={value}: expected true or false")
+            given[name] = _BOOLS[value]
         stages = {_ALL_ALPHA: _ALPHA, _ALL_BETA: _ATTRIBUTE.keys() - _ALPHA}
         chosen = {name: given[stage] for stage, names in stages.items() if stage in given for name in names}
         chosen.update({name: value for name, value in given.items() if name in _ATTRIBUTE})
@@ -73,14 +76,6 @@ class FeatureGates:
 
 
 DEFAULT_GATES = FeatureGates()
-
-
-def _parse_bool(name: str, text: str) -> bool:
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise FeatureGateError(f"invalid value of {name}={text}: expected true or false")
 
 
 # --- objects under disabled gates -----------------------------------------------------------

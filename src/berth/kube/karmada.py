@@ -285,13 +285,8 @@ def as_scheduled(binding: LiveBinding) -> Binding:
     Raises:
         msgspec.ValidationError: the specification is not what it should be.
     """
-    return Binding(
-        api_version=binding.api_version,
-        kind=binding.kind,
-        metadata=binding.metadata,
-        spec=msgspec.convert(binding.spec, BindingSpec),
-        status=binding.status,
-    )
+    spec = msgspec.convert(binding.spec, BindingSpec)
+    return Binding(**{**msgspec.structs.asdict(binding), "spec": spec})
 
 
 # --- policies -----------------------------------------------------------------

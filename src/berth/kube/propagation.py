@@ -52,14 +52,12 @@ def policy_fit(policy: LivePolicy, resource: Resource, metadata: ObjectMeta) -> 
 
 def best(policies: Iterable[LivePolicy], resource: Resource, metadata: ObjectMeta) -> LivePolicy | None:
     """The policy for a resource: by priority, then by how closely it fits, then by name."""
-    found: tuple[tuple[int, int, str], LivePolicy] | None = None
-    for policy in policies:
-        if policy.metadata.deletion_timestamp or not (close := policy_fit(policy, resource, metadata)):
-            continue
-        rank = (-priority(policy), -close, policy.metadata.name or "")
-        if found is None or rank < found[0]:
-            found = rank, policy
-    return found[1] if found else None
+    fitting = [
+        (-priority(policy), -close, policy.metadata.name or "", policy)
+        for policy in policies
+        if not policy.metadata.deletion_timestamp and (close := policy_fit(policy, resource, metadata))
+    ]
+    return min(fitting, key=lambda found: found[:3])[3] if fitting else None
 
 
 def priority(policy: LivePolicy) -> int:

@@ -333,7 +333,7 @@ def _from_json_item(item: msgspec.Raw, item_kind: str, api_version: str, place: 
     try:
         head = json_reader.head(item)
     except (DecodeError, json_reader.JsonError) as error:
-        raise ManifestError(f"{place}: {error}", place, detail=str(error), foreign=True) from None
+        raise _at(place, str(error), foreign=True) from None
     if head.kind is None and item_kind:  # a PodList need not say that its items are pods
         head.kind, head.api_version = item_kind, api_version
     yield from _from_json(item, head, place)
@@ -365,8 +365,7 @@ def _refuse_items(fields: Mapping[str, object], source: Source) -> None:
 
 def _from_value(value: Any, source: Source) -> Iterator[_Found]:  # noqa: ANN401 - whatever the YAML holds
     if not isinstance(value, dict):
-        detail = f"expected an object with apiVersion and kind, got {show(value)}"
-        raise ManifestError(f"{source}: {detail}", source, detail=detail, foreign=True)
+        raise _at(source, f"expected an object with apiVersion and kind, got {show(value)}", foreign=True)
     kind, api_version = _identity(value.get("kind"), value.get("apiVersion"), source)
     items, item_kind = value.get("items"), kinds.item_kind(kind)
     if not isinstance(items, list) or item_kind is None:
@@ -385,11 +384,14 @@ def _from_value(value: Any, source: Source) -> Iterator[_Found]:  # noqa: ANN401
 def _identity(kind: object, api_version: object, source: Source) -> tuple[str, str]:
     if not isinstance(kind, str) or not kind:
         missing = "kind is missing" if not kind else f"kind: expected a string, got {show(kind)}"
-        raise ManifestError(f"{source}: {missing}", source, detail=missing, foreign=api_version is None)
+        raise _at(source, missing, foreign=api_version is None)
     if api_version is not None and not isinstance(api_version, str):
-        detail = f"apiVersion: expected a string, got {show(api_version)}"
-        raise ManifestError(f"{source}: {detail}", source, detail=detail)
+        raise _at(source, f"apiVersion: expected a string, got {show(api_version)}")
     return kind, api_version or ""
+
+
+def _at(source: Source, detail: str, *, foreign: bool = False) -> ManifestError:
+    return ManifestError(f"{source}: {detail}", source, detail=detail, foreign=foreign)
 
 
 class _NamedMeta(msgspec.Struct, frozen=True):

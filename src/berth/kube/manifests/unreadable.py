@@ -45,23 +45,13 @@ def _unreadable_annotation(view: KubeObject) -> str | None:
 
 
 def _misspelt_quantity(view: KubeObject) -> str | None:
-    try:
-        # The usual case is worth a way of its own: paths are only needed to complain.
-        for _, listed in _lists(view):
-            for raw in listed.values():
-                quantity.read(raw)
-    except quantity.QuantityError:
-        return next(_misspelt(view))
-    return None
-
-
-def _misspelt(view: KubeObject) -> Iterator[str]:
     for path, listed in _lists(view):
         for name, raw in listed.items():
             try:
                 quantity.read(raw)
             except quantity.QuantityError as error:
-                yield f"{render(path)}[{name}]: {error}"
+                return f"{render(path)}[{name}]: {error}"
+    return None
 
 
 def _lists(view: KubeObject) -> Iterator[tuple[Path, ResourceList]]:

@@ -90,26 +90,12 @@ def requirements_of(spec: RawObject) -> Iterator[ScopeRequirement]:
         yield ScopeRequirement(str(item.get("scopeName")), str(item.get("operator")), values)
 
 
-def pod_in_scope(pod: Pod, wanted: ScopeRequirement) -> bool:
-    if wanted.scope == PRIORITY_CLASS:
-        name = pod.spec.priority_class_name
-        return wanted.matches((name,) if name else ())
-    if wanted.scope == CROSS_NAMESPACE:
-        return _looks_abroad(_affinity(pod))
-    judge = _JUDGES.get(wanted.scope)
-    return judge is not None and judge(pod.spec)
-
-
 def _affinity(pod: Pod) -> Affinity | None:
     """With the rules of the annotation; nobody follows one that cannot be read."""
     try:
         return effective_affinity(pod)
     except AnnotationError:
         return pod.spec.affinity
-
-
-def claim_in_scope(claim: RawObject, wanted: ScopeRequirement) -> bool:
-    return wanted.scope == VOLUME_ATTRIBUTES_CLASS and wanted.matches(_attributes_classes(claim))
 
 
 def has_deadline(spec: PodSpec) -> bool:
@@ -237,7 +223,13 @@ class PodQuota(QuotaEvaluator):
         return {**used, **_compute(*_whole(seen))}
 
     def in_scope(self, seen: Pod, wanted: ScopeRequirement) -> bool:
-        return pod_in_scope(seen, wanted)
+        if wanted.scope == PRIORITY_CLASS:
+            name = seen.spec.priority_class_name
+            return wanted.matches((name,) if name else ())
+        if wanted.scope == CROSS_NAMESPACE:
+            return _looks_abroad(_affinity(seen))
+        judge = _JUDGES.get(wanted.scope)
+        return judge is not None and judge(seen.spec)
 
     def missing(self, seen: Pod, names: Sequence[str]) -> str:
         required = _MUST_BE_SAID.intersection(names)
@@ -395,7 +387,7 @@ class StorageQuota(QuotaEvaluator):
         return used
 
     def in_scope(self, seen: RawObject, wanted: ScopeRequirement) -> bool:
-        return claim_in_scope(seen, wanted)
+        return wanted.scope == VOLUME_ATTRIBUTES_CLASS and wanted.matches(_attributes_classes(seen))
 
 
 def _whole_bytes(amount: Quantity) -> Quantity:

@@ -130,9 +130,12 @@ def _type(text: str, home: str) -> SchemaNode:
         return SchemaNode(type="array", items=_type(text[1:-1], home))
     if text.startswith("{"):
         return SchemaNode(type="object", values=_type(text[1:-1], home))
-    scalar = _scalar(text)
-    if scalar is not None:
-        return scalar
+    if text in ("object", "any"):
+        # Opaque on purpose: server-side apply owns such a place as a whole.
+        return SchemaNode(type="any" if text == "any" else "object", preserve_unknown=True, atomic=True)
+    if text in _SCALARS:
+        kind, form = _SCALARS[text]
+        return SchemaNode(type=kind, format=form)
     return object_node(text if "." in text else f"{home}.{text}")
 
 
@@ -148,14 +151,6 @@ _SCALARS: dict[str, tuple[Type, str]] = {
     "quantity": ("string", QUANTITY),
     "int-or-string": ("string", INT_OR_STRING),
 }
-
-
-def _scalar(text: str) -> SchemaNode | None:
-    if text in ("object", "any"):
-        # Opaque on purpose: server-side apply owns such a place as a whole.
-        return SchemaNode(type="any" if text == "any" else "object", preserve_unknown=True, atomic=True)
-    known = _SCALARS.get(text)
-    return SchemaNode(type=known[0], format=known[1]) if known is not None else None
 
 
 # --- newer ----------------------------------------------------------------------------------------

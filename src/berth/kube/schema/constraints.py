@@ -43,11 +43,9 @@ def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN40
 
 def _value(value: Any, node: SchemaNode, path: str) -> Iterator[FieldError]:  # noqa: ANN401
     step()
-    if value is None:
-        if not node.nullable:
-            yield _wrong_type(value, node, path)
+    if value is None and node.nullable:
         return
-    if not _has_type(value, node):
+    if value is None or not _has_type(value, node):
         yield _wrong_type(value, node, path)
         return
     if node.rules:

@@ -124,12 +124,9 @@ def _custom_schema(key: Gvk, version: Mapping[str, Any], *, preserve: bool) -> S
     written = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     if preserve or not written:
         written = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **written}
-    return Schema(root_node(written, _definition(group, name, kind)), custom=written)
-
-
-def _definition(group: str, version: str, kind: str) -> str:
-    """A definition name in the manner of the built-in ones: ``io.example.v1.Widget``."""
-    return ".".join([*reversed(group.split(".")), version, kind])
+    # In the manner of the built-in ones: ``io.example.v1.Widget``.
+    definition = ".".join([*reversed(group.split(".")), name, kind])
+    return Schema(root_node(written, definition), custom=written)
 
 
 # --- the structural schema of a custom resource as nodes, and the defaults it asks for -----------------
