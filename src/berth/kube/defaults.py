@@ -107,7 +107,9 @@ def _default_container(container: Container, host_network: bool) -> Container:
         resources = _default_requests(resources)
     if ports:
         ports = _map_list(ports, _default_port, host_network)
-    return changed(container, resources=resources, ports=ports)
+    if resources is container.resources and ports is container.ports:
+        return container  # as nearly every one: this runs for every container
+    return replace(container, resources=resources, ports=ports)
 
 
 def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
@@ -118,6 +120,8 @@ def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
+    if port.protocol and not host_network:
+        return port
     host_port = port.container_port if host_network and not port.host_port else port.host_port
     return changed(port, protocol=port.protocol or "TCP", host_port=host_port)
 

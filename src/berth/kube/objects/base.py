@@ -36,6 +36,7 @@ _S = TypeVar("_S", bound=Struct)
 
 def changed(view: _S, **fields: object) -> _S:
     """The view with these values; the very same one if it has them already."""
-    if all(getattr(view, name) is value for name, value in fields.items()):
-        return view
-    return msgspec.structs.replace(view, **fields)
+    for name, value in fields.items():
+        if getattr(view, name) is not value:
+            return msgspec.structs.replace(view, **fields)
+    return view
