@@ -9,6 +9,7 @@ import pytest
 
 from berth.cli.commands import controllers, scheduler
 from berth.cli.up import command as up
+from berth.cli.up.control_plane import UpSettings
 from berth.eviction import AffinityEviction, EvictionSettings
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.machines.cache import Cache
@@ -88,7 +89,7 @@ def test_the_controllers_have_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_up_has_the_flag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One for all its components."""
-    found: list[up.UpSettings] = []
+    found: list[UpSettings] = []
     monkeypatch.setattr(up, "_up", found.append)
     monkeypatch.setattr(up, "_run", lambda _: 0)
     for flags in ((), ("--daemon-namespaces", "infra,cni")):

@@ -8,6 +8,7 @@ import pytest
 
 from berth.cli.commands.controllers import command as controllers
 from berth.cli.up import command as up
+from berth.cli.up.control_plane import UpSettings
 from berth.engine.execution.eviction_ceiling import HaltPolicy
 from berth.engine.state.options import Options
 from berth.eviction import EvictionRate, EvictionSettings
@@ -23,9 +24,9 @@ PROCESS = ("leader-elect", "kube-api", "tls-", "secure-port", "bind-address", "k
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[up.UpSettings]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[UpSettings]:
     """What would have been run."""
-    found: list[up.UpSettings] = []
+    found: list[UpSettings] = []
     monkeypatch.setattr(up, "_up", found.append)
     monkeypatch.setattr(up, "_run", lambda _: 0)
     return found
@@ -35,7 +36,7 @@ def run(folder: Path, *flags: str) -> Outcome:
     return berth("up", "--data-dir", str(folder), "--port", "0", *flags)
 
 
-def test_without_flags_the_defaults_hold(asked: list[up.UpSettings], tmp_path: Path) -> None:
+def test_without_flags_the_defaults_hold(asked: list[UpSettings], tmp_path: Path) -> None:
     """Pods are evicted as `berth controllers` evicts them."""
     assert run(tmp_path).code == 0
     (settings,) = asked
@@ -43,7 +44,7 @@ def test_without_flags_the_defaults_hold(asked: list[up.UpSettings], tmp_path: P
     assert settings.eviction == EvictionSettings(options=Options(gates=gates))
 
 
-def test_every_eviction_flag_arrives(asked: list[up.UpSettings], tmp_path: Path) -> None:
+def test_every_eviction_flag_arrives(asked: list[UpSettings], tmp_path: Path) -> None:
     """Every flag about evictions reaches its setting, and the gates do."""
     flags = (
         "--feature-gates=PodAffinityEviction=false --eviction-dry-run "
@@ -70,7 +71,7 @@ def test_it_has_every_flag_about_evictions() -> None:
     assert {name: theirs[name] for name in about} == {name: ours.get(name) for name in about}
 
 
-def test_what_cannot_work_is_refused_in_a_sentence(asked: list[up.UpSettings], tmp_path: Path) -> None:
+def test_what_cannot_work_is_refused_in_a_sentence(asked: list[UpSettings], tmp_path: Path) -> None:
     """Before anything is started."""
     outcome = run(tmp_path, "--max-evicted-share=0")
     assert (outcome.code, asked) == (2, [])
