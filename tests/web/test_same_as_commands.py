@@ -71,7 +71,7 @@ def asked_of_the_page(
     options: list[str] = []
 
     async def serve(
-        asked: PageSettings, source: ClusterSource, documents: CommandDocuments, *, opens: bool
+        asked: PageSettings, documents: CommandDocuments, source: ClusterSource, *, opens: bool
     ) -> None:
         assert not opens
         options.append(f"{asked.command} {asked.flags}")
