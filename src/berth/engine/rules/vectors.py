@@ -43,8 +43,10 @@ class ByKey(dict[str, _Made]):
     __slots__ = ("_make",)
 
     def __init__(self, make: Callable[[str], _Made], keys: Iterable[str] = ()) -> None:
-        super().__init__({key: make(key) for key in dict.fromkeys(keys)})
         self._make = make
+        for key in keys:
+            if key not in self:
+                self[key] = make(key)
 
     def __missing__(self, key: str) -> _Made:
         made = self[key] = self._make(key)
