@@ -165,7 +165,7 @@ def test_a_claim_that_is_not_allocated_is_counted() -> None:
     assert reason == "Unschedulable"
     assert said.startswith(f"0/2 nodes are available: {words}")
     assert said in story.events("FailedScheduling")
-    counted = story.scheduler.state.metrics.unallocated.labels("berth")._value.get()
+    counted = story.scheduler.state.metrics.unallocated.labels("berth").value
     assert counted == 1.0
 
 

@@ -13,6 +13,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TextIO
 
 Form = Literal["text", "json"]
@@ -45,6 +46,8 @@ def set_up(form: Form = "text", verbosity: int = 0, stream: TextIO | None = None
 
     Libraries are heard only when they warn.
     """
+    # Nothing below tells threads and processes apart, so records need not look them up.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
@@ -75,10 +78,10 @@ class TextFormatter(logging.Formatter):
             f"{_pick(_LETTERS, record.levelno)}{self._second[1]}.{int((record.created - second) * 1e6):06d} "
             f"{os.getpid():7d} {record.filename}:{record.lineno}]"
         )
-        pairs = "".join(f" {_key(key)}={_value(value)}" for key, value in _keys(record).items())
-        line = f"{head} {quote(record.getMessage())}{pairs}"
-        stack = _stack(self, record)
-        if stack:
+        line = f"{head} {quote(record.getMessage())}"
+        for key, value in _keys(record).items():
+            line += f" {_key(key)}={_value(value)}"
+        if stack := _stack(self, record):
             # Indented, so that no line of it can be taken for an entry.
             lines = "".join(f"\t{_escaped(part)}\n" for part in stack.splitlines())
             line += f" stacktrace=<\n{lines} >"
@@ -125,6 +128,7 @@ def _code(point: int) -> str:
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
+@cache
 def _pick(table: tuple[tuple[int, str], ...], level: int) -> str:
     return next(name for least, name in table if level >= least)
 
@@ -159,6 +163,8 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON has
 
 
 def _stack(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    if not (record.exc_info or record.stack_info):
+        return ""
     parts = []
     if record.exc_info and record.exc_info[0] is not None:
         parts.append(formatter.formatException(record.exc_info))

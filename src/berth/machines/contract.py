@@ -43,8 +43,7 @@ class Purpose(Enum):
     """What a machine wants of a request, for machines that have to tell theirs apart; each has its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(msgspec.Struct, frozen=True, kw_only=True):
     """Something to ask of the API server.
 
     Attributes:
@@ -71,32 +70,27 @@ class Action:
         return (self.at or self.key)[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Get(Action):
+class Get(Action, frozen=True, kw_only=True):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create(Action):
+class Create(Action, frozen=True, kw_only=True):
     body: RawObject
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update(Action):
+class Update(Action, frozen=True, kw_only=True):
     body: RawObject
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch(Action):
+class Patch(Action, frozen=True, kw_only=True):
     body: RawObject | list[RawObject]
     subresource: str = ""
     form: str = MERGE_PATCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete(Action):
+class Delete(Action, frozen=True, kw_only=True):
     """`uid` and `resource_version` are preconditions; `grace` None leaves it to the object."""
 
     uid: str | None = None
@@ -105,13 +99,11 @@ class Delete(Action):
     propagation: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAll(Action):
+class DeleteAll(Action, frozen=True, kw_only=True):
     """Delete every object of the resource in the namespace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evict(Action):
+class Evict(Action, frozen=True, kw_only=True):
     """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod."""
 
     uid: str | None = None
@@ -119,8 +111,7 @@ class Evict(Action):
     grace: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bind(Action):
+class Bind(Action, frozen=True, kw_only=True):
     node: str
     uid: str | None = None
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.objects import Key, RawObject
@@ -273,8 +274,7 @@ def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 
 # --- the story ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StoryEntry:
+class StoryEntry(msgspec.Struct, frozen=True):
     at: float
     key: Hashable
     what: str

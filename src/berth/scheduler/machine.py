@@ -151,16 +151,19 @@ class Scheduler:
     # --- deciding -----------------------------------------------------------------------------------
 
     def due(self) -> float | None:
-        state = self.state
-        if state.ready or (state.mirror.changed and state.queue.any_unschedulable):
+        state, queue = self.state, self.state.queue
+        if state.ready or (state.mirror.changed and queue.any_unschedulable):
+            return 0.0
+        may_place = not self._draining and queue.in_flight < state.settings.in_flight
+        if state.reports.recorder.waiting or (may_place and queue.any_active):
             return 0.0
         times = [state.reports.recorder.due(), state.statements.due(), state.founding.due()]
         times.append(state.group_conditions.due())
         times += [when for when, _ in state.retries]
         if not self._draining:
-            times.append(state.queue.assumed_due())
-            if state.queue.in_flight < state.settings.in_flight:
-                times.append(state.queue.due())
+            times.append(queue.assumed_due())
+        if may_place:
+            times.append(queue.due())
         return earliest(*times)
 
     def reconcile(self, now: float) -> list[Action]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from weakref import WeakSet
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
 from berth.engine.state.cluster import Cluster
+from berth.machines.metrics import Counter, Histogram
 from berth.scheduler.groups import Groups
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 
@@ -46,10 +47,6 @@ class SchedulerMetrics:
         self.registry = registry or CollectorRegistry()
         self.timer = timer
         self._placements = 0
-        # Looking a child up by its labels takes longer than counting: those of every placement are kept.
-        self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
-        self._waits: dict[int, Histogram] = {}
-        self._children: dict[tuple[str, ...], Counter] = {}  # of the counters of the queue
         self._sampled: WeakSet[Plan] = WeakSet()  # every rule of theirs was timed before
         self._timed: set[tuple[str, bool, bool]] = set()  # rules, and whether they filtered and scored
         profile = ("result", "profile")
@@ -124,36 +121,21 @@ class SchedulerMetrics:
 
     def came(self, record: QueuedPod, event: str, *, joins: bool = False) -> None:
         """A pod was put in line by an event; it `joins` if others of its group were there before."""
-        self._child(self.incoming, ("active", event)).inc()
+        self.incoming.labels("active", event).inc()
         if self.incoming_entities is not None and not joins:
             entity = _Entity.POD if record.group is None else _Entity.POD_GROUP
-            self._child(self.incoming_entities, ("active", event, entity)).inc()
-
-    def _child(self, counter: Counter, labels: tuple[str, ...]) -> Counter:
-        known = self._children.get(labels)
-        if known is None:
-            known = self._children[labels] = counter.labels(*labels)
-        return known
+            self.incoming_entities.labels("active", event, entity).inc()
 
     # --- attempts -----------------------------------------------------------------------------------
 
     def ended(self, result: str, profile: str, seconds: float) -> None:
-        known = self._ends.get((result, profile))
-        if known is None:
-            labels = (result, profile)
-            known = self._ends[labels] = self.attempts.labels(*labels), self.attempt_seconds.labels(*labels)
-        count, duration = known
-        count.inc()
-        duration.observe(max(seconds, 0.0))
+        self.attempts.labels(result, profile).inc()
+        self.attempt_seconds.labels(result, profile).observe(max(seconds, 0.0))
 
     def placed(self, record: QueuedPod, now: float) -> None:
         attempts = record.attempts + 1
-        most = min(attempts, _MOST_ATTEMPTS + 1)
-        waited = self._waits.get(most)
-        if waited is None:
-            label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-            waited = self._waits[most] = self.sli_seconds.labels(label)
-        waited.observe(max(now - (record.since or now), 0.0))
+        label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+        self.sli_seconds.labels(label).observe(max(now - (record.since or now), 0.0))
         self.attempts_per_pod.observe(attempts)
 
     def sample(self, plan: Plan, profile: str) -> None:

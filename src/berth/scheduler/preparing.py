@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
 
 from berth.engine.rules.dynamic_resources import reserves_claims
 from berth.engine.state.cluster import pod_name
@@ -24,8 +26,7 @@ from berth.scheduler.queue import QueuedPod, SchedulerPurpose
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The node of a pod.
 
     Attributes:
@@ -366,7 +367,7 @@ def _returning(reservation: Patch, uid: str) -> Patch:
     body = reservation.body if isinstance(reservation.body, dict) else {}
     entry = {"$patch": "delete", "uid": uid}
     body = {**body, "status": {"reservedFor": [entry]}}
-    return replace(reservation, body=body, purpose=SchedulerPurpose.RETURN)
+    return msgspec.structs.replace(reservation, body=body, purpose=SchedulerPurpose.RETURN)
 
 
 def _uid(action: Action) -> str:

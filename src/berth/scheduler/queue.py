@@ -10,9 +10,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
+
+import msgspec
 
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
@@ -29,6 +30,8 @@ class SchedulingPhase(StrEnum):
 
     The first four are named as the `queue` label of kube-scheduler's `scheduler_pending_pods`.
     """
+
+    __hash__ = str.__hash__  # counted and looked up at every step
 
     ACTIVE = "active"  # to be tried now, by priority and then by age
     BACKOFF = "backoff"  # tried in vain a moment ago
@@ -61,8 +64,7 @@ class SchedulerPurpose(Purpose):
     GROUP = "group"  # state in the status of its group whether that was placed
 
 
-@dataclass(slots=True, eq=False)
-class QueuedPod:
+class QueuedPod(msgspec.Struct, eq=False):
     """One pod that has no node, or was not seen on it yet.
 
     Attributes:
@@ -282,6 +284,10 @@ class SchedulingQueue:
     # --- trying -----------------------------------------------------------------------------------
 
     @property
+    def any_active(self) -> bool:
+        return self.counts[SchedulingPhase.ACTIVE] > 0
+
+    @property
     def any_unschedulable(self) -> bool:
         return bool(self._unschedulable)
 
@@ -291,7 +297,7 @@ class SchedulingQueue:
 
     def due(self) -> float | None:
         """When there is something to try; 0 for now."""
-        if self.counts[SchedulingPhase.ACTIVE]:
+        if self.any_active:
             return 0.0
         while self._timers and not self._current(self._timers[0][2], self._timers[0][1]):
             heapq.heappop(self._timers)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+
+import msgspec
 
 from berth.engine.state.pod_class import LabelSet, Term
 from berth.fleet.placement.fleet import PlacementDecision
@@ -161,7 +162,7 @@ class FleetSchedulerState:
         self._requests += 1
         record.request = self._requests
         self.queue.started(record.key, 1)
-        return replace(action, purpose=purpose, attempt=record.request)
+        return msgspec.structs.replace(action, purpose=purpose, attempt=record.request)
 
     def patch(self, record: BindingRecord, purpose: BindingRequest, body: RawObject) -> Action:
         key = record.key
