@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import itertools
 import logging
 import math
@@ -103,7 +104,7 @@ _log = logging.getLogger(__name__)
 MOST_EVENTS = 20_000
 # While other requests are under way one event is written every so often, more when they pile up.
 _TRICKLE, MANY_EVENTS = 0.05, 5_000
-_YIELD = 0.02
+_YIELD = 0.02  # seconds between looks at whether everything is finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +156,12 @@ class MachineLoop:
         self._wake = asyncio.Event()
         self._sleeps_until = -math.inf  # awake
         self._numbers = itertools.count()
-        self._queue: asyncio.PriorityQueue[tuple[int, int, Action]] = asyncio.PriorityQueue()
-        self._workers = self._idle = self._under_way = 0
+        self._queue: list[tuple[int, int, Action]] = []  # a heap
+        self._idle: list[asyncio.Future[None]] = []  # workers that wait for a request
+        self._workers = self._under_way = 0
         self._events: deque[Action] = deque()
-        self._written = asyncio.Event()
+        self._noted = asyncio.Event()
+        self._quiet = asyncio.Event()
         self._writers = self._writing = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: asyncio.Future[None] | None = None
@@ -242,7 +245,7 @@ class MachineLoop:
                     await asyncio.sleep(_YIELD)
 
     def _busy(self) -> bool:
-        if self._under_way or self._writing or self._events or self._queue.qsize():
+        if self._under_way or self._writing or self._events or self._queue:
             return True
         due = self.machine.due()
         return due is not None and due <= self._clock()
@@ -253,8 +256,10 @@ class MachineLoop:
         if action.purpose is EVENT:
             self._note(action)
             return
-        self._queue.put_nowait((self._settings.rank(action), next(self._numbers), action))
-        if self._queue.qsize() > self._idle and self._workers < self._settings.concurrency:
+        heapq.heappush(self._queue, (self._settings.rank(action), next(self._numbers), action))
+        if self._idle:
+            self._idle.pop().set_result(None)
+        elif self._workers < self._settings.concurrency:
             self._workers += 1
             self._spawn(self._work())
 
@@ -263,16 +268,22 @@ class MachineLoop:
         if len(self._events) > MOST_EVENTS:
             self._events.popleft()
             self.dropped += 1
-        self._written.set()
+        self._noted.set()
+        if len(self._events) >= MANY_EVENTS:
+            self._quiet.set()
         if self._writers < min(self._settings.writers, len(self._events)):
             self._writers += 1
             self._spawn(self._write(first=self._writers == 1))
 
     async def _work(self) -> None:
         while True:
-            self._idle += 1
-            _, _, action = await self._queue.get()
-            self._idle -= 1
+            while not self._queue:
+                if not self._under_way:
+                    self._quiet.set()
+                waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._idle.append(waiting)
+                await waiting
+            _, _, action = heapq.heappop(self._queue)
             self._under_way += 1
             try:
                 await self._carry_out(action)
@@ -283,10 +294,14 @@ class MachineLoop:
         """Write events; only the first writer does while other requests are under way."""
         while True:
             while not self._events:
-                self._written.clear()
-                await self._written.wait()
-            if (self._under_way or self._queue.qsize()) and len(self._events) < MANY_EVENTS:
-                await asyncio.sleep(_TRICKLE if first else _YIELD)
+                self._noted.clear()
+                await self._noted.wait()
+            if (self._under_way or self._queue) and len(self._events) < MANY_EVENTS:
+                if first:
+                    await asyncio.sleep(_TRICKLE)
+                else:
+                    self._quiet.clear()
+                    await self._quiet.wait()
                 if not first or not self._events:
                     continue
             action = self._events.popleft()
