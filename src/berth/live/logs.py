@@ -12,8 +12,11 @@ import logging
 import math
 import os
 import sys
+import time
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from types import FrameType
 from typing import Any, Literal, TextIO
 
 Form = Literal["text", "json"]
@@ -32,13 +35,30 @@ def say(logger: logging.Logger, level: int, message: str, /, **keys: object) -> 
     """Log `message` with what it is about: ``say(log, v(2), "Bound pod", pod="shop/web", node="n1")``."""
     if logger.isEnabledFor(level):
         # What `logger.log` does, without looking for the caller: it is the next one.
-        caller = sys._getframe(1)  # noqa: SLF001
-        where = caller.f_code
-        record = logging.LogRecord(
-            logger.name, level, where.co_filename, caller.f_lineno, message, (), None, where.co_name
-        )
-        record.keys = keys
-        logger.handle(record)
+        logger.handle(_Entry(logger.name, level, message, sys._getframe(1), keys))  # noqa: SLF001
+
+
+class _Entry(logging.LogRecord):
+    """Something said, at every binding for one: of what a record knows it has what is not looked up."""
+
+    def __init__(  # the parent would take its path apart, and ask for threads and processes
+        self, name: str, level: int, message: str, caller: FrameType, keys: Mapping[str, object]
+    ) -> None:
+        self.name, self.levelno, self.levelname = name, level, logging.getLevelName(level)
+        self.msg, self.args, self.keys = message, (), keys
+        self.pathname, self.lineno = caller.f_code.co_filename, caller.f_lineno
+        self.filename, self.module = _file(self.pathname)
+        self.funcName = caller.f_code.co_name
+        self.created = time.time()
+        self.msecs = self.created % 1 * 1000
+        self.relativeCreated = 0.0
+        self.exc_info = self.exc_text = self.stack_info = None
+        self.thread = self.threadName = self.process = self.processName = None
+
+
+@cache
+def _file(path: str) -> tuple[str, str]:
+    return Path(path).name, Path(path).stem
 
 
 def set_up(form: Form = "text", verbosity: int = 0, stream: TextIO | None = None) -> None:
