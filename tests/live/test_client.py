@@ -153,7 +153,7 @@ users: [{name: u, user: {token: secret}}]
                 assert [
                     item.metadata.name for item in await client.list_all(NODES, PartialObjectMetadata)
                 ] == ["n"]
-                assert await client._headers() == {"authorization": "Bearer secret"}
+                assert await client._headers() == {"Authorization": "Bearer secret"}
         with pytest.raises(ConnectionSettingsError):
             await connect(tmp_path / "missing")
 

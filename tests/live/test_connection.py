@@ -179,18 +179,37 @@ def test_a_plugin_that_fails_leaves_what_there_is(tmp_path: Path, monkeypatch: p
     asyncio.run(story())
 
 
-def test_its_models_are_not_imported(tmp_path: Path) -> None:
-    """Whoever connects does without the library's models, and whoever wants them has them all the same."""
-    config = kubeconfig(tmp_path, "http://127.0.0.1:1", {"token": "t"})
+@pytest.mark.parametrize("asks", [False, True], ids=["token", "plugin"])
+def test_no_more_is_imported_than_is_needed(tmp_path: Path, *, asks: bool) -> None:
+    """A token needs no library, a plugin none of its models; whoever wants them has them all the same."""
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path) if asks else {"token": "token-1"})
     script = f"""
 import asyncio, sys
 from berth.live.connection import connect
 async def main():
     async with await connect({str(config)!r}) as client:
         return await client._headers()
-assert list(asyncio.run(main()).values()) == ["Bearer t"]
+assert list(asyncio.run(main()).values()) == ["Bearer token-1"]
 assert not [name for name in sys.modules if name.startswith("kubernetes_asyncio.client.models")]
+assert {asks} or not {{"aiohttp", "kubernetes_asyncio", "email", "urllib.request", "yaml"}} & set(sys.modules)
 from kubernetes_asyncio import client, config
 assert client.V1Pod and client.ApiClient and client.Configuration and config.load_kube_config
 """
     subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603
+
+
+@pytest.mark.parametrize(
+    ("server", "user", "why"),
+    [
+        ("api.test:6443", {"token": "t"}, "api.test:6443 is not the URL of an HTTP server"),
+        ("https://api.test", {"tokenFile": "/none"}, "[Errno 2] No such file or directory: '/none'"),
+        ("https://api.test", {"client-certificate": "/none"}, "File does not exists: /none"),
+        ("https://api.test", {"exec": {}}, "exec: malformed request. missing key 'command'"),
+    ],
+)
+def test_credentials_that_cannot_be_used(server: str, user: dict[str, Any], why: str, tmp_path: Path) -> None:
+    """One sentence, and which file it is about."""
+    path = kubeconfig(tmp_path, server, user)
+    with pytest.raises(ConnectionSettingsError) as raised:
+        asyncio.run(connect(path))
+    assert str(raised.value) == f"{path}: {why}"

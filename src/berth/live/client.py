@@ -9,12 +9,9 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-import aiohttp
 import msgspec
 
 from berth.kube.api_resources import EVENTS, PODS, Resource
@@ -22,26 +19,25 @@ from berth.kube.objects import RawObject
 from berth.kube.well_known import JSON, MERGE_PATCH
 from berth.live.errors import (
     ApiError,
-    NotSent,
     Silent,
     Unreachable,
     from_answer,
     in_words,
 )
-from berth.live.turns import Fence, FencedBody, Limiter, Urgency
-from berth.live.wire import Answer, Direct, Frame, Page, frame_of, page_of
+from berth.live.http.connection import Answer
+from berth.live.http.transport import LARGEST_LIST, Transport
+from berth.live.kubeconfig import tls_context
+from berth.live.turns import Fence, Limiter, Urgency
+from berth.live.wire import Frame, Page, frame_of, page_of
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
 # may be dead without anybody having noticed: it is opened anew.
 SILENCE = 90.0
-# What is small and sent often, and what aiohttp does not repeat by itself either.
-_SENT_DIRECT = frozenset({"POST", "PATCH"})
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which objects of a resource to list or watch, and whether nothing but their metadata."""
 
     namespace: str = ""
@@ -59,8 +55,7 @@ class Client:
     """A connection to one API server.
 
     `headers` is called before every request, so that a token that ran out can be renewed; `rejected` is
-    called when one was not accepted.  Objects and patches are sent `direct`, if that is given, everything
-    else through the session.
+    called when one was not accepted.
 
     Attributes:
         limiter: Where requests wait for their turn: events behind everything else, a watch once.
@@ -70,22 +65,18 @@ class Client:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        transport: Transport,
         url: str,
         headers: Callable[[], Awaitable[dict[str, str]]],
         *,
         timeout: float = 30.0,
-        request_options: dict[str, Any] | None = None,
         rejected: Callable[[], None] | None = None,
-        direct: Direct | None = None,
     ) -> None:
-        self._session = session
+        self._transport = transport
         self.url = url.rstrip("/")
         self._headers = headers
         self._timeout = timeout
-        self._options = request_options or {}
         self._rejected = rejected
-        self._direct = direct
         self.limiter: Limiter | None = None
         self.fence: Fence | None = None
         self.served: dict[Resource, Resource] = {}
@@ -95,18 +86,15 @@ class Client:
         cls, url: str, token: str, context: ssl.SSLContext | bool, *, timeout: float = 30.0
     ) -> Client:
         """A client that proves itself with a bearer token; must be made inside a running loop."""
-        # Every watch holds a connection; how many requests there are besides is up to the callers.
-        connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=75)
-        session = aiohttp.ClientSession(
-            connector=connector, read_bufsize=2**20, auto_decompress=True, skip_auto_headers=("User-Agent",)
-        )
         headers = {"Authorization": f"Bearer {token}"}
 
         async def authorization() -> dict[str, str]:
             return headers
 
-        direct = Direct(url, ssl_context(connector)) if Direct.reaches(url) else None
-        return cls(session, url, authorization, timeout=timeout, direct=direct)
+        if not isinstance(context, ssl.SSLContext):
+            context = tls_context(verified=context)
+        transport = Transport(url, context)
+        return cls(transport, url, authorization, timeout=timeout)
 
     def unlimited(self) -> Client:
         """The same connection for what must not wait or be held up, such as the renewal of a lease."""
@@ -127,9 +115,7 @@ class Client:
         return ready
 
     async def close(self) -> None:
-        if self._direct is not None:
-            await self._direct.close()
-        await self._session.close()
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -215,7 +201,9 @@ class Client:
         patience = 1.0 if limit else 4.0  # everything at once takes longer than a page
         path = self._path(resource, selection.namespace)
         accept = selection.accept("PartialObjectMetadataList")
-        body = await self.request("GET", path, parameters=parameters, patience=patience, accept=accept)
+        body = await self.request(
+            "GET", path, parameters=parameters, patience=patience, accept=accept, largest=LARGEST_LIST
+        )
         return page_of(body, view, path)
 
     async def pages(
@@ -257,27 +245,31 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(seconds)),
         }
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=silence)
-        path = self._path(resource, selection.namespace)
-        accept = selection.accept("PartialObjectMetadata")
-        async with self._open("GET", path, parameters=parameters, limits=limits, accept=accept) as response:
-            if response.status >= 300:
-                raise from_answer(response.status, await response.read(), response.headers, time.time())
+        headers = await self._admitted(Urgency.URGENT)
+        path, accept = self._path(resource, selection.namespace), selection.accept("PartialObjectMetadata")
+        try:
+            found = await self._transport.open(
+                path, parameters, headers=headers, accept=accept, seconds=self._timeout, silence=silence
+            )
+        except OSError as error:
+            raise Unreachable(in_words(error)) from error
+        if isinstance(found, Answer):
+            raise self._refusal(found)
+        try:
             yield []  # the server lets us watch
             rest = b""
-            chunks = response.content.iter_any()
-            while True:
-                try:
-                    chunk = await anext(chunks, b"")
-                except aiohttp.SocketTimeoutError as error:
-                    raise Silent(f"nothing came for {silence:g} seconds") from error
-                if not chunk:
-                    return
+            while chunk := await found.read():
                 lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 rest = lines.pop()
                 frames = [frame_of(line) for line in lines if line]
                 if frames:
                     yield frames
+        except TimeoutError as error:
+            raise Silent(f"nothing came for {silence:g} seconds") from error
+        except OSError as error:
+            raise Unreachable(in_words(error)) from error
+        finally:
+            found.close()
 
     # --- transport --------------------------------------------------------------------------------
 
@@ -292,37 +284,31 @@ class Client:
         urgency: Urgency = Urgency.URGENT,
         patience: float = 1.0,
         accept: str = JSON,
+        largest: int | None = None,
     ) -> bytes:
         """Make one request; the body of a good answer.
 
-        Its time is the client's times `patience`, without the wait for its turn.
+        Its time is the client's times `patience`, without the wait for its turn, and its answer has at most
+        `largest` bytes, by default as many as one object may have.
         """
         data = msgspec.json.encode(body) if isinstance(body, dict | list) else body
-        seconds = self._timeout * patience
-        direct = self._direct if parameters is None and method in _SENT_DIRECT else None
-        if data is None or direct is None or not Direct.takes(path):
-            async with self._open(
+        headers = await self._admitted(urgency)
+        try:
+            answer = await self._transport.ask(
                 method,
                 path,
-                data=data,
-                content_type=content_type,
+                data,
+                headers=headers,
+                kind=(content_type if data is not None else "", accept),
+                seconds=self._timeout * patience,
                 parameters=parameters,
-                limits=aiohttp.ClientTimeout(total=seconds),
-                urgency=urgency,
-                accept=accept,
-            ) as response:
-                answer = Answer(response.status, response.headers, await response.read())
-        else:
-            headers, kind = await self._admitted(urgency), (content_type, accept)
-            try:
-                answer = await direct.ask(
-                    method, path, data, headers=headers, kind=kind, seconds=seconds, fence=self.fence
-                )
-            except OSError as error:
-                raise Unreachable(in_words(error)) from error
-            self._look_at(answer.status)
+                largest=largest,
+                fence=None if method == "GET" else self.fence,
+            )
+        except OSError as error:
+            raise Unreachable(in_words(error)) from error
         if answer.status >= 300:
-            raise from_answer(answer.status, answer.body, answer.headers, time.time())
+            raise self._refusal(answer)
         return answer.body
 
     async def _admitted(self, urgency: Urgency) -> dict[str, str]:
@@ -334,54 +320,10 @@ class Client:
         except Exception as error:  # a plugin of the user's, say
             raise Unreachable(f"no credentials to be had: {error}") from error
 
-    def _look_at(self, status: int) -> None:
-        if status == 401 and self._rejected is not None:
+    def _refusal(self, answer: Answer) -> ApiError:
+        if answer.status == 401 and self._rejected is not None:
             self._rejected()
-
-    @asynccontextmanager
-    async def _open(  # noqa: PLR0913 - all but three are optional
-        self,
-        method: str,
-        path: str,
-        *,
-        limits: aiohttp.ClientTimeout,
-        data: bytes | None = None,
-        content_type: str = JSON,
-        parameters: dict[str, str] | None = None,
-        urgency: Urgency = Urgency.URGENT,
-        accept: str = JSON,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {**await self._admitted(urgency), "Accept": accept}
-        if data is not None:
-            headers["Content-Type"] = content_type
-        fenced = None if self.fence is None or method == "GET" else FencedBody(data or b"", self.fence)
-        try:
-            async with self._session.request(
-                method,
-                self.url + path,
-                data=data if fenced is None else fenced,
-                params=parameters,
-                headers=headers,
-                timeout=limits,
-                allow_redirects=False,
-                **self._options,
-            ) as response:
-                self._look_at(response.status)
-                yield response
-        except ApiError:
-            raise
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            if fenced is not None and fenced.held:
-                raise NotSent from error
-            raise Unreachable(in_words(error)) from error
-
-
-def ssl_context(connector: aiohttp.BaseConnector | None) -> ssl.SSLContext | None:
-    """How a connector was told to speak TLS."""
-    found = getattr(connector, "_ssl", None)
-    if isinstance(found, ssl.SSLContext):
-        return found
-    return ssl._create_unverified_context() if found is False else ssl.create_default_context()  # noqa: S323, SLF001
+        return from_answer(answer.status, answer.body, answer.headers, time.time())
 
 
 def _urgency(resource: Resource) -> Urgency:

@@ -1,7 +1,7 @@
 """Clients for the places people keep their credentials in: a kubeconfig, or a pod's service account.
 
-kubernetes_asyncio reads them (certificates, tokens, exec plugins, OpenID) and sets up the
-transport. It is imported here only, when needed, and without its generated models: nothing here uses them,
+kubernetes_asyncio asks for those that others give out (exec plugins, OpenID), and says what is wrong with a
+kubeconfig. It is imported here only, when needed, and without its generated models: nothing here uses them,
 and they take as long as a good part of Berth.
 """
 
@@ -15,17 +15,15 @@ import os
 import sys
 import time
 import types
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
-
-from berth.live.client import Client, ssl_context
-from berth.live.wire import Direct
+from berth.live.client import Client
+from berth.live.http.transport import Transport
+from berth.live.kubeconfig import ACCOUNT, Access, of_account, of_kubeconfig, tls_context
 
 _log = logging.getLogger(__name__)
 HOME = Path("~/.kube/config")
@@ -52,46 +50,56 @@ async def connect(
     Raises:
         ConnectionSettingsError: there is none, or it cannot be used.
     """
+    path = None if kubeconfig is None and in_cluster() else existing(kubeconfig)
+    try:
+        access = of_account(dict(os.environ)) if path is None else of_kubeconfig(path, context)
+        if access is not None:
+            return _client(access, _Token(access), compressed=compressed)
+        return await _by_library(path, context, compressed=compressed)
+    except (OSError, ValueError) as error:
+        raise ConnectionSettingsError(f"{path or 'service account'}: {_why(error, context)}") from error
+
+
+async def _by_library(path: str | None, context: str | None, *, compressed: bool) -> Client:
     with _without_models():
         from kubernetes_asyncio import config  # noqa: PLC0415
         from kubernetes_asyncio.client.configuration import Configuration  # noqa: PLC0415
-        from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
         from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
     from yaml import YAMLError  # noqa: PLC0415
 
     configuration = Configuration()
     loader = None
-    path = None if kubeconfig is None and in_cluster() else existing(kubeconfig)
     try:
         if path is None:
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         else:
             loader = await config.load_kube_config(path, context=context, client_configuration=configuration)
-        transport = RESTClientObject(configuration, maxsize=0)
-    except (ConfigException, OSError, ValueError, YAMLError) as error:
+    except (ConfigException, YAMLError) as error:
         raise ConnectionSettingsError(f"{path or 'service account'}: {_why(error, context)}") from error
     except (AttributeError, LookupError, TypeError) as error:  # it reads without looking
         raise ConnectionSettingsError(f"{path or 'service account'}: it is not a kubeconfig") from error
-
-    credentials = _Credentials(configuration, loader)
-    options: dict[str, Any] = {}
-    if transport.server_hostname:
-        options["server_hostname"] = transport.server_hostname
-    host = configuration.host or ""
-    if proxy := transport.proxy or _proxy_from_environment(host):
-        options["proxy"] = proxy
-    session = _session(transport.pool_manager, compressed=compressed)
-    direct = None
-    if not proxy and Direct.reaches(host):
-        direct = Direct(host, ssl_context(session.connector), server_hostname=transport.server_hostname)
-    return Client(
-        session,
-        host,
-        credentials.headers,
-        request_options=options,
-        rejected=credentials.rejected,
-        direct=direct,
+    authorities = configuration.ssl_ca_cert
+    tls = tls_context(Path(authorities) if authorities else None, verified=configuration.verify_ssl)
+    if configuration.cert_file:
+        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    access = Access(
+        server=configuration.host or "",
+        context=tls,
+        server_hostname=configuration.tls_server_name,
+        proxy=configuration.proxy,
     )
+    return _client(access, _Credentials(configuration, loader), compressed=compressed)
+
+
+def _client(access: Access, credentials: _Token | _Credentials, *, compressed: bool) -> Client:
+    transport = Transport(
+        access.server,
+        access.context,
+        server_hostname=access.server_hostname,
+        proxy=access.proxy or _proxy_from_environment(access.server),
+        compressed=compressed,
+    )
+    return Client(transport, access.server, credentials.headers, rejected=credentials.rejected)
 
 
 @contextmanager
@@ -120,6 +128,35 @@ def _without_models() -> Iterator[None]:
     finally:
         for name in packages:
             sys.modules.pop(name, None)
+
+
+class _Token:
+    """What proves who we are, read again every so often if it is in a file: others write it anew."""
+
+    def __init__(self, access: Access) -> None:
+        self._file = access.token_file
+        self._headers = {"Authorization": access.authorization} if access.authorization else {}
+        self._read_at = self._due = 0.0
+        if self._file is not None:
+            self._read(self._file)
+
+    def rejected(self) -> None:
+        """Read it again next time."""
+        if time.monotonic() - self._read_at >= LEAST_SECONDS:
+            self._due = 0.0
+
+    async def headers(self) -> dict[str, str]:
+        if self._file is not None and time.monotonic() >= self._due:
+            try:
+                self._read(self._file)
+            except (OSError, ValueError) as error:  # what is there may still do
+                _log.warning("credentials could not be renewed: %s", error)
+        return self._headers
+
+    def _read(self, file: Path) -> None:
+        self._read_at = time.monotonic()
+        self._due = self._read_at + RENEW_SECONDS
+        self._headers = {"Authorization": f"Bearer {file.read_text().strip()}"}
 
 
 class _Credentials:
@@ -169,20 +206,11 @@ class _Credentials:
                 _log.warning("credentials could not be renewed: %s", error)
 
 
-def _session(made: aiohttp.ClientSession, *, compressed: bool) -> aiohttp.ClientSession:
-    """The same connections, without looking into the environment at every request.
-
-    That takes a good part of a request's time, in a thread of its own; once is enough.
-    """
-    headers = None if compressed else {"Accept-Encoding": "identity"}
-    session = aiohttp.ClientSession(
-        connector=made.connector, read_bufsize=2**21, trust_env=False, headers=headers
-    )
-    made.detach()
-    return session
-
-
 def _proxy_from_environment(url: str) -> str | None:
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    import urllib.request  # noqa: PLC0415 - takes long, and other systems keep proxies elsewhere
+
     parts = urlsplit(url)
     if not parts.hostname or urllib.request.proxy_bypass(parts.netloc):
         return None
@@ -223,4 +251,4 @@ def _why(error: Exception, context: str | None) -> str:
 
 def in_cluster() -> bool:
     """Whether this is a pod with an account of its own."""
-    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").is_file()
+    return (ACCOUNT / "token").is_file()

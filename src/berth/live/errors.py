@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import email.utils
 import os
 import ssl
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
 import msgspec
 
 
@@ -141,6 +139,8 @@ def _seconds(header: str | None, now: float) -> float | None:
         return max(float(header), 0.0)
     except ValueError:
         pass
+    import email.utils  # noqa: PLC0415 - takes long, and hardly any server sends a date
+
     try:
         when = email.utils.parsedate_to_datetime(header)
     except ValueError:
@@ -151,14 +151,10 @@ def _seconds(header: str | None, now: float) -> float | None:
 
 
 def in_words(error: Exception) -> str:
-    """In words for people: aiohttp tells the address of its TLS context, too."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        found = error.certificate_error
-        return f"its certificate is not trusted: {getattr(found, 'verify_message', '') or found}"
+    """In words for people: without numbers of errors, and without the places in OpenSSL they come from."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message or error}"
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError | aiohttp.ClientError):
-        number, text = cause.errno, cause.strerror
-        return os.strerror(number) if number and number > 0 else text or str(cause) or type(cause).__name__
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+        number, text = error.errno, error.strerror
+        return os.strerror(number) if number and number > 0 else text or str(error) or type(error).__name__
     return str(error) or type(error).__name__

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 
 from berth.kube.versions import NEWEST
+from berth.live.http.connection import Connection
 from tests.engine.offline.what_if.worlds import budget, node, workload
 from tests.support.api.client import Client
 from tests.support.api.objects import deployment, pod
@@ -52,13 +52,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Every request that anybody sends, as method and path."""
     found: list[tuple[str, str]] = []
-    original = aiohttp.ClientSession._request
+    original = Connection.send
 
-    async def recorded(self: aiohttp.ClientSession, method: str, url: Any, **more: Any) -> Any:
-        found.append((method, str(url)))
-        return await original(self, method, url, **more)
+    def recorded(self: Connection, request: bytes, *args: Any, **more: Any) -> None:
+        method, path, _ = request.split(b" ", 2)
+        found.append((method.decode(), path.decode()))
+        original(self, request, *args, **more)
 
-    monkeypatch.setattr(aiohttp.ClientSession, "_request", recorded)
+    monkeypatch.setattr(Connection, "send", recorded)
     return found
 
 

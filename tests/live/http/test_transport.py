@@ -3,70 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import gzip
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from berth.kube.api_resources import PODS
-from berth.live import wire
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
-from berth.live.connection import connect
 from berth.live.errors import NotSent, TooManyRequests, Unauthorized, Unreachable
+from berth.live.http import transport
+from berth.live.http.transport import Transport
+from tests.support.api.wire import CREATED, Script, Wire, listening
 from tests.support.waiting import until
-
-CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
-Script = Callable[[int], bytes | None]
-
-
-class Wire:
-    """A server that answers by a script: bytes to send for the so-manieth request, or None to hang up.
-
-    Attributes:
-        requests: What came, head and body.
-        connections: How many were made.
-        open: How many there are.
-    """
-
-    def __init__(self, script: Script) -> None:
-        self.requests: list[bytes] = []
-        self.connections = self.open = 0
-        self._script = script
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self.open += 1
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                self.requests.append(head + await reader.readexactly(length))
-                answer = self._script(len(self.requests))
-                if answer is None:
-                    break
-                writer.write(answer)
-                await writer.drain()
-                if b"until-the-end" in answer:
-                    break
-        self.open -= 1
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
 
 @asynccontextmanager
 async def wired(script: Script, seconds: float = 20.0) -> AsyncIterator[tuple[Wire, Client]]:
-    wire = Wire(script)
-    server = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with Client.with_token(url, "token", context=False, timeout=seconds) as client:
-            yield wire, client
-        await until(lambda: wire.open == 0)
+    async with (
+        listening(script) as (wire, port),
+        Client.with_token(f"http://127.0.0.1:{port}", "token", context=False, timeout=seconds) as client,
+    ):
+        yield wire, client
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -183,13 +144,7 @@ def test_rejected_credentials_are_told_and_renewed() -> None:
             async def headers() -> dict[str, str]:
                 return {"Authorization": f"Bearer {tokens[-1]}"}
 
-            client = Client(
-                plain._session,
-                plain.url,
-                headers,
-                rejected=lambda: tokens.append("new"),
-                direct=plain._direct,
-            )
+            client = Client(plain._transport, plain.url, headers, rejected=lambda: tokens.append("new"))
             with pytest.raises(Unauthorized):
                 await bind(client)
             await bind(client)
@@ -207,7 +162,7 @@ def test_a_line_break_in_a_token_sends_nothing() -> None:
             async def headers() -> dict[str, str]:
                 return {"Authorization": "Bearer a\r\nX-Remote-User: root"}
 
-            client = Client(plain._session, plain.url, headers, direct=plain._direct)
+            client = Client(plain._transport, plain.url, headers)
             with pytest.raises(Unreachable, match="line break"):
                 await bind(client)
             assert wire.requests == []
@@ -228,7 +183,7 @@ def test_a_line_break_in_a_token_sends_nothing() -> None:
 )
 def test_what_is_no_answer(answer: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails once, is not repeated, and the next request is made on another connection."""
-    monkeypatch.setattr(wire, "LARGEST", 2000)
+    monkeypatch.setattr(transport, "LARGEST", 2000)
 
     async def story() -> None:
         async with wired(lambda number: answer if number == 1 else CREATED) as (wire, client):
@@ -288,8 +243,7 @@ def test_a_connection_that_the_server_closed_is_not_used() -> None:
     async def story() -> None:
         async with wired(lambda _: CREATED) as (wire, client):
             await bind(client)
-            assert client._direct is not None
-            (connection,) = client._direct._open
+            (connection,) = client._transport._open
             connection.transport.abort()  # as if the server had
             await until(lambda: wire.open == 0)
             await bind(client)
@@ -300,7 +254,7 @@ def test_a_connection_that_the_server_closed_is_not_used() -> None:
 
 def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something in between may have forgotten it without saying so."""
-    monkeypatch.setattr(wire, "IDLE", 0.0)
+    monkeypatch.setattr(transport, "IDLE", 0.0)
 
     async def story() -> None:
         async with wired(lambda _: CREATED) as (wire, client):
@@ -313,7 +267,7 @@ def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.
 
 
 def test_a_name_that_needs_quoting() -> None:
-    """Such a request is made all the same, the other way."""
+    """It is quoted."""
 
     async def story() -> None:
         async with wired(lambda _: CREATED) as (wire, client):
@@ -331,8 +285,7 @@ def test_what_is_held_back_is_not_sent() -> None:
 
             class Closed:
                 def lets_through(self) -> bool:
-                    assert client._direct is not None
-                    assert client._direct._open
+                    assert client._transport._open
                     return False
 
                 async def opened(self) -> bool:
@@ -346,33 +299,89 @@ def test_what_is_held_back_is_not_sent() -> None:
     run(story)
 
 
-def test_there_is_no_way_around_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a proxy every request goes through it."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "http://api.test:1"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    path = tmp_path / "config"
-    path.write_bytes(msgspec.json.encode(config))
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def listed(body: bytes, *more: bytes) -> bytes:
+    pieces = b"".join(
+        b"%x\r\n%b\r\n" % (len(body[at : at + 999]), body[at : at + 999]) for at in range(0, len(body), 999)
+    )
+    return b"\r\n".join((b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", *more, b"", pieces + b"0\r\n\r\n"))
+
+
+def test_lists_may_be_larger_than_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have a bound of their own; however many pieces they come in, they are one."""
+    monkeypatch.setattr(transport, "LARGEST", 2000)
+    body = msgspec.json.encode(
+        {"metadata": {}, "items": [{"metadata": {"name": f"p{n}"}} for n in range(999)]}
+    )
 
     async def story() -> None:
-        seen: list[bytes] = []
+        async with wired(lambda _: listed(body)) as (wire, client):
+            found = await client.page(PODS, PartialObjectMetadata, limit=7, continue_token="a/b=")  # noqa: S106
+            assert len(found.items) == 999
+            assert wire.requests[0].startswith(b"GET /api/v1/pods?limit=7&continue=a%2Fb%3D HTTP/1.1\r\n")
+            with pytest.raises(Unreachable, match="more than 2000 bytes"):
+                await client.get(PODS, "p", "default")
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            seen.append(await reader.readuntil(b"\r\n"))
-            writer.write(b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-            writer.close()
+    run(story)
 
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            monkeypatch.setenv("http_proxy", proxy)
-            monkeypatch.setenv("no_proxy", "")
-            async with await connect(path) as client:
-                assert await bind(client) == b"{}"
-        assert seen == [b"POST http://api.test:1/api/v1/namespaces/default/pods/p/binding HTTP/1.1\r\n"]
+
+def test_a_list_that_is_cut_off() -> None:
+    """Half a list is none."""
+
+    async def story() -> None:
+        body = b"HTTP/1.1 200 OK\r\nX: until-the-end\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+        async with wired(lambda _: body) as (_, client):
+            with pytest.raises(Unreachable, match="closed the connection"):
+                await client.page(PODS, PartialObjectMetadata)
+
+    run(story)
+
+
+def test_lists_may_be_gzipped() -> None:
+    """If they are asked for in this way."""
+
+    async def story() -> None:
+        packed = listed(gzip.compress(b'{"items":[]}'), b"Content-Encoding: gzip")
+        async with listening(lambda number: packed if number == 1 else CREATED) as (wire, port):
+            asked = Transport(f"http://127.0.0.1:{port}", compressed=True)
+            answer = await asked.ask("GET", "/api", None, headers={}, kind=("", "*/*"), seconds=10)
+            await asked.close()
+            assert answer.body == b'{"items":[]}'
+            assert b"Accept-Encoding: gzip\r\n" in wire.requests[0]
+
+    run(story)
+
+
+def test_every_method_goes_the_same_way() -> None:
+    """On one connection; what deletes is held back by the fence as what writes is, and reading is not."""
+
+    async def story() -> None:
+        async with wired(lambda _: CREATED) as (wire, client):
+            await client.get(PODS, "p", "default")
+            await client.update(PODS, {"metadata": {"name": "p"}}, "default")
+            await client.delete(PODS, "p", namespace="default")
+            await bind(client)
+            assert [request.split(b" ", 1)[0] for request in wire.requests] == [
+                b"GET",
+                b"PUT",
+                b"DELETE",
+                b"POST",
+            ]
+            assert wire.connections == 1
+
+            class Closed:
+                def lets_through(self) -> bool:
+                    return False
+
+                async def opened(self) -> bool:
+                    return True
+
+            client.fence = Closed()
+            await client.get(PODS, "p", "default")
+            with pytest.raises(NotSent):
+                await client.delete(PODS, "p", namespace="default")
+            assert len(wire.requests) == 5
 
     run(story)

@@ -1,0 +1,58 @@
+"""A server whose answers are written out, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from tests.support.waiting import until
+
+CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+Script = Callable[[int], bytes | None]
+
+
+class Wire:
+    """A server that answers by a script: bytes to send for the so-manieth request, or None to hang up.
+
+    Attributes:
+        requests: What came, head and body.
+        connections: How many were made.
+        open: How many there are.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self.requests: list[bytes] = []
+        self.connections = self.open = 0
+        self._script = script
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                _, *length = head.lower().split(b"content-length: ")
+                body = await reader.readexactly(int(length[0].split(b"\r\n")[0]) if length else 0)
+                self.requests.append(head + body)
+                answer = self._script(len(self.requests))
+                if answer is None:
+                    break
+                writer.write(answer)
+                await writer.drain()
+                if b"until-the-end" in answer:
+                    break
+        self.open -= 1
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def listening(script: Script, context: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Wire, int]]:
+    wire = Wire(script)
+    async with await asyncio.start_server(wire.serve, "127.0.0.1", 0, ssl=context) as server:
+        yield wire, server.sockets[0].getsockname()[1]
+        await until(lambda: wire.open == 0)
