@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from berth.engine.placement import plan as plans
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.rules.inter_pod_affinity import score
 from berth.engine.state import matching
@@ -109,6 +110,26 @@ def test_the_ways_of_large_clusters_change_no_answer(history: History, pods: lis
             verdict = evaluate(plan)
             if verdict.error is None:
                 assert verdict.totals.tolist() == fast_totals(plan, verdict)
+
+
+@thorough
+@given(strategies.histories(), st.lists(strategies.pending_pods(), min_size=1, max_size=3))
+def test_asking_about_nodes_one_by_one_changes_no_answer(history: History, pods: list[Pod]) -> None:
+    """Where few of many nodes changed, plans that were there before give the same choice and totals."""
+    cluster, happened = history
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "_FULL_REFRESH_SHARE", 1_000)
+        engine = engine_of(cluster)
+        for pod in pods:
+            plan_of(engine, pod).blocked()
+        for change in happened:
+            cluster = follow(engine, cluster, change)
+            for pod in pods:
+                assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
+                plan = plan_of(engine, pod)
+                verdict = evaluate(plan)
+                if verdict.error is None:
+                    assert verdict.totals.tolist() == fast_totals(plan, verdict)
 
 
 def test_a_domain_all_of_whose_nodes_differ_is_not_scored_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

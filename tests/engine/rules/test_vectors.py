@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from berth.engine.rules.vectors import OccupiedDomains
+from berth.engine.rules.vectors import BlockedDomains, FeasibleDomains, OccupiedDomains
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BLOCKED
@@ -68,3 +68,46 @@ def test_occupied_domains_stay_the_same_object_while_they_are_the_same() -> None
     assert occupied.of(counters) is first
     counters[1].add(4, 1)
     assert occupied.of(counters) is not first
+
+
+@pytest.mark.parametrize("topology", [HOSTNAME, ZONE])
+@pytest.mark.parametrize("seed", range(20))
+def test_feasible_domains_are_those_that_a_look_at_all_nodes_finds(topology: str, seed: int) -> None:
+    """However many nodes are refused since it was last asked, or no longer, and nodes in between."""
+    chance = random.Random(seed)  # noqa: S311
+    cluster = make_cluster()
+    for number in range(NODES, 40):
+        add_node(cluster, number)
+    domains = FeasibleDomains(cluster.nodes, cluster.nodes.column(topology))
+    blocked = np.zeros(cluster.nodes.count, dtype=np.int32)
+    for _ in range(60):
+        for _ in range(chance.choice((0, 1, 1, 2, 5, 30))):
+            # Whatever is not 0 is refused: a plan's vector and one that others refuse may be put together.
+            blocked[chance.randrange(len(blocked))] = chance.choice((0, 0, BLOCKED, 2 * BLOCKED - 1))
+        if chance.random() < 0.1:
+            add_node(cluster, cluster.nodes.count)
+            blocked = np.append(blocked, np.int32(0))
+        column = cluster.nodes.column(topology)
+        counts = np.bincount(column.ids[: len(blocked)][blocked == 0], minlength=column.capacity)
+        asked = blocked.copy()
+        asked.flags.writeable = chance.random() < 0.5
+        assert domains.of(asked).tolist() == (counts > 0).tolist()
+        assert domains.counts(asked).tolist() == counts.tolist()
+
+
+def test_blocked_domains_stay_the_same_object_while_they_and_the_nodes_are_the_same() -> None:
+    """Equal domains are enough; another domain, or a node that came, makes another vector."""
+    cluster = make_cluster()
+    column = cluster.nodes.column(ZONE)
+    blocked = BlockedDomains(cluster.nodes, column)
+    full = np.zeros(column.capacity, dtype=np.bool_)
+    full[column.id_of("z1")] = True
+    first = blocked.of(full)
+    assert first.tolist() == [BLOCKED if number % 3 == 1 else 0 for number in range(NODES)]
+    assert blocked.of(full.copy()) is first
+    full[column.id_of("z1")], full[column.id_of("z2")] = False, True
+    second = blocked.of(full)
+    assert second is not first
+    assert second.tolist() == [BLOCKED if number % 3 == 2 else 0 for number in range(NODES)]
+    add_node(cluster, NODES)
+    assert blocked.of(full).tolist() == [BLOCKED if number % 3 == 2 else 0 for number in range(NODES + 1)]

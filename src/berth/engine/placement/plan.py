@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES, compiled, in_order
-from berth.engine.rules.base import NodeRule, Rule, TopologyRule, scale_table
+from berth.engine.rules.base import MAX_SCORE, NodeRule, Rule, TopologyRule, scale_table
 from berth.engine.rules.verdicts import ERROR
 from berth.engine.state.classes import ChangeLog
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.columns import BLOCKED, IndexArray, Int32Array, Slots
+from berth.engine.state.columns import BLOCKED, EMPTY, IndexArray, Int32Array, Slots
+from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
 
 # --- what the pods on each node leave for a pod with given requests -------------------------------
@@ -28,6 +29,8 @@ from berth.engine.state.pod_class import PodClass
 
 # Past this share of changed nodes asking everyone is cheaper than asking a list.
 _FULL_REFRESH_SHARE = 0.25
+# Up to so many, asking about one node after the other is cheaper than making a list.
+_ONE_BY_ONE = 8
 
 
 class Reader:
@@ -40,16 +43,18 @@ class Reader:
         self._log = log
         self._seen = -1
 
-    def changed(self) -> Slots | None:
-        """The slots changed since the last call, None if there are none."""
-        end = self._log.end
-        if self._seen == end:
-            return None
+    @property
+    def behind(self) -> bool:
+        """Whether anything changed since the last call of `changed`."""
+        return self._seen != self._log.end
+
+    def changed(self) -> list[int] | None:
+        """The slots changed since the last call; None stands for all."""
         slots = self._log.since(self._seen)
-        self._seen = end
+        self._seen = self._log.end
         if slots is None or len(slots) > self._nodes.count * _FULL_REFRESH_SHARE:
-            return self._nodes.every_slot
-        return np.array(slots, dtype=np.intp)
+            return None
+        return slots
 
 
 class Usage:
@@ -64,29 +69,38 @@ class Usage:
     def __init__(self, cluster: Cluster, rules: Sequence[NodeRule], weights: Mapping[str, int]) -> None:
         self._filters = [rule for rule in rules if rule.filters]
         self._scores = [(rule, weights[rule.name]) for rule in rules if rule.scores and rule.name in weights]
-        self._pods = Reader(cluster, cluster.usage)
-        self._nodes = Reader(cluster, cluster.node_changes)
+        self._changes = Reader(cluster, cluster.usage)
+        self._nodes = cluster.nodes
         capacity = cluster.nodes.capacity
         self.blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
         self.base: Int32Array = np.zeros(capacity, dtype=np.int32)
         self.version = 0
 
     def refresh(self) -> None:
-        for reader in (self._nodes, self._pods):
-            slots = reader.changed()
-            if slots is None:
-                continue
-            if not isinstance(slots, slice) and len(slots) == 1:
-                self._ask_one(slots.item())
-            else:
-                self._ask(slots)
+        """Ask again about the nodes that changed."""
+        if not self._changes.behind:
+            return
+        slots = self._changes.changed()
+        if slots is None:
+            self._ask(self._nodes.every_slot)
+        elif len(slots) <= _ONE_BY_ONE:
+            for slot in slots:
+                self._ask_one(slot)
+        else:
+            self._ask(np.array(slots, dtype=np.intp))
 
     def _ask_one(self, slot: int) -> None:
-        blocked = 0 if all(rule.feasible_at(slot) for rule in self._filters) else BLOCKED
+        blocked = score = 0
+        for rule in self._filters:
+            if not rule.feasible_at(slot):
+                blocked = BLOCKED
+                break
         if self.blocked.item(slot) != blocked:
             self.blocked[slot] = blocked
             self.version += 1
-        self.base[slot] = sum(weight * rule.raw_at(slot) for rule, weight in self._scores)
+        for rule, weight in self._scores:
+            score += weight * rule.raw_at(slot)
+        self.base[slot] = score
 
     def _ask(self, slots: Slots) -> None:
         self.version += 1
@@ -139,10 +153,13 @@ class ScaledScore:
         self.varies = bool(self.raw.any())
         self.by_top.clear()
 
-    def weighted(self, blocked: Int32Array) -> Int32Array | int:
+    @property
+    def level(self) -> int:
+        """The score of every node, weighted, while it does not vary."""
+        return self.weight * MAX_SCORE if self.reverse else 0
+
+    def weighted(self, blocked: Int32Array) -> Int32Array:
         count = len(blocked)
-        if not self.varies:
-            return self.weight * int(scale_table(0, reverse=self.reverse)[0])
         top = max(int((self.raw[:count] - blocked).max()), 0)
         scores = self.by_top.get(top)
         if scores is None:
@@ -162,7 +179,8 @@ class NodeAnswers:
         blocked, blocks: BLOCKED where a node is refused whatever runs on it, and whether any is.
         version: Grows when that may have changed.
         base, adds: The weighted scores that need no normalization, and whether there are any.
-        scaled: Those that do.
+        varying: Those that do, as far as they vary; `level` is what all nodes have of the others.
+        error: Why such pods cannot be scored.
     """
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -177,31 +195,46 @@ class NodeAnswers:
         self._filters = [r for r in self.rules if r.filters and r.static]
         scoring = [r for r in self.rules if r.scores and r.name in weights]
         self._scores = [(r, weights[r.name]) for r in scoring if r.static and not r.scaling]
-        self.scaled = [
+        self._scaled = [
             ScaledScore(r, weights[r.name], r.less_is_better, np.zeros(capacity, dtype=np.int32))
             for r in scoring
             if r.scaling
         ]
         self.blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
         self.base: Int32Array = np.zeros(capacity, dtype=np.int32)
+        self.varying: list[ScaledScore] = []
         self.blocks = self.adds = False
-        self.version = 0
+        self.level = self.version = 0
         self._changes = Reader(cluster, cluster.node_changes)
+        self.error = self._prescore_error(options)
+
+    def _prescore_error(self, options: Options) -> str | None:
+        failing = [
+            r for r in self.rules if r.prescore and r.prescore.code == ERROR and r.name in options.weights
+        ]
+        for rule in in_order(failing, options.version):
+            if rule.prescore:
+                return f'running PreScore plugin "{rule.name}": {rule.prescore.reasons[0]}'
+        return None
 
     def refresh(self) -> None:
         """Ask again about the nodes that changed."""
         self.usage.refresh()
-        slots = self._changes.changed()
-        if slots is None:
-            return
+        if self._changes.behind:
+            changed = self._changes.changed()
+            self._ask(self._nodes.every_slot if changed is None else np.array(changed, dtype=np.intp))
+
+    def _ask(self, slots: Slots) -> None:
         self.version += 1
         feasible = self._nodes.alive[slots].copy()
         for rule in self._filters:
             feasible &= rule.feasible(slots)
         self.blocked[slots] = np.where(feasible, 0, BLOCKED)
         self.blocks = bool(self.blocked[: self._nodes.count].any())
-        for scaled in self.scaled:
+        for scaled in self._scaled:
             scaled.ask(slots)
+        self.varying = [scaled for scaled in self._scaled if scaled.varies]
+        self.level = sum(scaled.level for scaled in self._scaled if not scaled.varies)
         if self._scores:
             # An image is worth more the more nodes have it, so one node's change concerns all.
             every = self._nodes.every_slot
@@ -242,25 +275,20 @@ class Plan:
         self.answers = node_answers(cluster, pod_class)
         self.node_rules: Sequence[NodeRule] = self.answers.rules
         self.topology_rules: list[TopologyRule] = compiled(TOPOLOGY_RULES, cluster, pod_class)
+        options = pod_class.options
+        self._filtering = [rule for rule in self.topology_rules if rule.name not in options.not_filtering]
+        self._scoring = [
+            (rule, options.weights[rule.name]) for rule in self.topology_rules if rule.name in options.weights
+        ]
         self._state: tuple[int, ...] = ()
         self._parts: list[Int32Array] = []
-        self._blocked: Int32Array = np.zeros(0, dtype=np.int32)
-        self._memory: Int32Array = np.zeros(0, dtype=np.int32)
-        self.error = self._prescore_error()
+        self._blocked = self._memory = EMPTY
+        self.error = self.answers.error  # rules about other pods always can score
 
     @property
     def rules(self) -> list[Rule]:
         """All rules in upstream's order."""
         return in_order((*self.node_rules, *self.topology_rules), self.pod_class.options.version)
-
-    def _prescore_error(self) -> str | None:
-        weights, version = self.pod_class.options.weights, self.pod_class.options.version
-        everyone = (*self.node_rules, *self.topology_rules)
-        failing = [r for r in everyone if r.prescore and r.prescore.code == ERROR and r.name in weights]
-        for rule in in_order(failing, version):
-            if rule.prescore:
-                return f'running PreScore plugin "{rule.name}": {rule.prescore.reasons[0]}'
-        return None
 
     def release(self) -> None:
         for rule in self.topology_rules:
@@ -281,7 +309,9 @@ class Plan:
         answers = self.answers
         answers.refresh()
         count = self.cluster.nodes.count
-        parts = [vector for rule in self.topology_rules if rule.filters for vector in rule.blocked()]
+        parts: list[Int32Array] = []
+        for rule in self._filtering:
+            parts += rule.blocked()
         state = answers.version, answers.usage.version, count, len(parts)
         if state != self._state or any(map(operator.is_not, parts, self._parts)):
             self._blocked = self._combined(answers.usage.blocked[:count], parts)
@@ -314,20 +344,16 @@ class Plan:
         """What every node's total is the sum of: a number for all, and vectors."""
         count = len(blocked)
         answers = self.answers
-        constant = 0
         parts = [answers.usage.base[:count]]
         if answers.adds:
             parts.append(answers.base[:count])
-        for scaled in answers.scaled:
-            scores = scaled.weighted(blocked)
-            if isinstance(scores, int):
-                constant += scores
-            else:
+        if answers.varying:
+            parts += [scaled.weighted(blocked) for scaled in answers.varying]
+        for rule, weight in self._scoring:
+            scores = rule.weighted(blocked, weight)
+            if scores is not None:
                 parts.append(scores)
-        weights = self.pod_class.options.weights
-        scored = (r.weighted(blocked, weights[r.name]) for r in self.topology_rules if r.name in weights)
-        parts.extend(scores for scores in scored if scores is not None)
-        return constant, parts
+        return answers.level, parts
 
     def choose(self, rng: np.random.Generator | None = None, also: Int32Array | None = None) -> int | None:
         """The best node's slot, None if no node is feasible.
@@ -335,7 +361,8 @@ class Plan:
         Ties go to the node that came first, or are drawn with `rng`; nodes that are not 0 in `also`
         are refused as well.
         """
-        return None if (best := self.best(rng, also)) is None else best[0]
+        best = self.best(rng, also)
+        return None if best is None else best[0]
 
     def best(
         self, rng: np.random.Generator | None = None, also: Int32Array | None = None
@@ -351,16 +378,16 @@ class Plan:
         for part in parts[1:]:
             value += part
         best = int(value.argmax())
-        if value[best] < 0:
+        highest = value.item(best)
+        if highest < 0:
             return None
         if self.error is not None:
             raise SchedulingError(self.error)
         nodes = self.cluster.nodes
-        highest = value[best]
         if rng is not None or not nodes.in_order:
             ties: IndexArray = np.flatnonzero(value == highest)
             best = int(ties[nodes.arrival[ties].argmin()] if rng is None else rng.choice(ties))
-        return best, int(highest) + constant
+        return best, highest + constant
 
     def best_nodes(self) -> IndexArray:
         """The slots of all nodes that are as good as the best one, those that came first in front."""

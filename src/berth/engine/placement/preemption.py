@@ -207,7 +207,7 @@ class _Prospects:
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = cluster.nodes
-        self._readers = Reader(cluster, cluster.node_changes), Reader(cluster, cluster.usage)
+        self._reader = Reader(cluster, cluster.usage)
         self._standing = np.zeros(cluster.nodes.capacity, dtype=np.int16)
         self._reasons: list[tuple[str, ...]] = [(NOT_HELPFUL,), (NO_VICTIMS,), ()]
         # The priority up to which pods must go.
@@ -222,14 +222,10 @@ class _Prospects:
 
     def refresh(self, plan: Plan, lesser: _LesserPods) -> None:
         """Judge the nodes again that changed."""
-        changed = np.zeros(self._nodes.capacity, dtype=np.bool_)
-        for reader in self._readers:
-            slots = reader.changed()
-            if slots is not None:
-                changed[slots] = True
-        asked = np.flatnonzero(changed)
-        if not len(asked):
+        if not self._reader.behind:
             return
+        slots = self._reader.changed()
+        asked = np.arange(self._nodes.count) if slots is None else np.unique(slots)
         self._standing[asked] = _NO_CHANCE
         self._rank[asked] = _UNRANKED
         for slot in self.candidates.keys() & set(asked.tolist()):

@@ -76,9 +76,12 @@ def in_order(rules: Iterable[Rule], version: KubernetesVersion) -> list[Rule]:
 def compiled(kinds: Iterable[type[_R]], cluster: Cluster, pod_class: PodClass) -> list[_R]:
     """The rules of some kinds that concern such a pod; those that its profile leaves no filter only score."""
     options = pod_class.options
-    concerned = (kind for kind in kinds if kind.name not in options.disabled)
-    rules = [kind(cluster, pod_class) for kind in concerned if kind.concerns(cluster, pod_class)]
-    for rule in rules:
+    rules = [
+        kind(cluster, pod_class)
+        for kind in kinds
+        if kind.name not in options.disabled and kind.concerns(cluster, pod_class)
+    ]
+    for rule in rules if options.not_filtering else ():
         if rule.name in options.not_filtering:
             rule.stop_filtering()
     return rules

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berth.engine.state.classes import Counter
-from berth.engine.state.columns import BLOCKED, BoolArray, IndexArray, Int32Array, LabelColumn
+from berth.engine.state.columns import BLOCKED, EMPTY, BoolArray, IndexArray, Int32Array, LabelColumn
 from berth.engine.state.tables import NodeTable
 
 # Of up to so many, comparing the bytes is faster than comparing arrays.
 _FEW_DOMAINS = 64
+# Up to so many nodes that changed, correcting counts is faster than counting all.
+_FEW_CHANGES = 8
+_BLOCKED = np.int32(BLOCKED)
 _Number = TypeVar("_Number", np.int32, np.float64)
-_Made = TypeVar("_Made")
 
 
 def spread_over_nodes(table: NDArray[_Number], column: LabelColumn | None, count: int) -> NDArray[_Number]:
@@ -37,22 +39,6 @@ def _same(one: Int32Array, other: Int32Array) -> bool:
     return one.tobytes() == other.tobytes() if len(one) <= _FEW_DOMAINS else np.array_equal(one, other)
 
 
-class ByKey(dict[str, _Made]):
-    """What is made for a topology key when it is first asked for; for some `keys` at once."""
-
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[[str], _Made], keys: Iterable[str] = ()) -> None:
-        self._make = make
-        for key in keys:
-            if key not in self:
-                self[key] = make(key)
-
-    def __missing__(self, key: str) -> _Made:
-        made = self[key] = self._make(key)
-        return made
-
-
 class Projection:
     """A table by domain seen from the nodes, gathered again only when it or the nodes have changed."""
 
@@ -63,7 +49,7 @@ class Projection:
         self._column = column
         self._table: Int32Array | None = None
         self._vector: Int32Array | None = None
-        self._memory: Int32Array = np.zeros(0, dtype=np.int32)
+        self._memory = EMPTY
         self._nodes_version = -1
 
     def of(self, table: Int32Array) -> Int32Array:
@@ -95,7 +81,7 @@ class FeasibleDomains:
         self._nodes = nodes
         self._column = column
         self._seen: Int32Array | None = None
-        self._blocked: Int32Array | None = None
+        self._blocked = EMPTY
         self._counts: IndexArray = np.zeros(0, dtype=np.intp)
         self._found: BoolArray = np.zeros(0, dtype=np.bool_)
         self._nodes_version = -1
@@ -108,17 +94,30 @@ class FeasibleDomains:
         if blocked is self._seen and self._nodes_version == self._nodes.version:
             return self._found
         self._seen = None if blocked.flags.writeable else blocked
-        if (
-            self._blocked is None
-            or self._nodes_version != self._nodes.version
-            or not np.array_equal(self._blocked, blocked)
-        ):
-            self._blocked = blocked.copy()
-            self._nodes_version = self._nodes.version
-            feasible = self._column.ids[np.flatnonzero(blocked == 0)]
-            self._counts = np.bincount(feasible, minlength=self._column.capacity)
-            self._found = self._counts > 0
+        if self._nodes_version == self._nodes.version and len(self._blocked) == len(blocked):
+            changed = (self._blocked != blocked).nonzero()[0]
+            if len(changed) <= _FEW_CHANGES:
+                self._correct(blocked, changed.tolist())
+                return self._found
+        self._count(blocked)
         return self._found
+
+    def _count(self, blocked: Int32Array) -> None:
+        self._blocked = blocked.copy()
+        self._nodes_version = self._nodes.version
+        feasible = self._column.ids[np.flatnonzero(blocked == 0)]
+        self._counts = np.bincount(feasible, minlength=self._column.capacity)
+        self._found = self._counts > 0
+
+    def _correct(self, blocked: Int32Array, slots: list[int]) -> None:
+        """Count again the nodes at some slots, which are all whose `blocked` is another than before."""
+        for slot in slots:
+            domain, before, now = self._column.ids.item(slot), self._blocked.item(slot), blocked.item(slot)
+            self._blocked[slot] = now
+            if before and now:
+                continue
+            self._counts[domain] += 1 if before else -1
+            self._found[domain] = self._counts.item(domain) > 0
 
     def counts(self, blocked: Int32Array) -> IndexArray:
         """Domain id -> how many nodes of it have `blocked` 0."""
@@ -127,7 +126,28 @@ class FeasibleDomains:
 
 
 def blocked_where(condition: BoolArray) -> Int32Array:
-    return np.multiply(condition, np.int32(BLOCKED), dtype=np.int32)
+    return np.multiply(condition, _BLOCKED, dtype=np.int32)
+
+
+class BlockedDomains:
+    """BLOCKED for the nodes of some domains."""
+
+    __slots__ = ("_bytes", "_nodes", "_nodes_version", "_projection", "_vector")
+
+    def __init__(self, nodes: NodeTable, column: LabelColumn) -> None:
+        self._nodes = nodes
+        self._projection = Projection(nodes, column)
+        self._vector = EMPTY
+        self._bytes = b""
+        self._nodes_version = -1
+
+    def of(self, domains: BoolArray) -> Int32Array:
+        """The domains are those where it is true; a new object if it is not what it was."""
+        found = domains.tobytes()
+        if found != self._bytes or self._nodes_version != self._nodes.version:
+            self._vector = self._projection.of(blocked_where(domains))
+            self._bytes, self._nodes_version = found, self._nodes.version
+        return self._vector
 
 
 class OccupiedDomains:
@@ -142,7 +162,7 @@ class OccupiedDomains:
         self._nodes = nodes
         self._column = column
         self._projection = Projection(nodes, column)
-        self._table: Int32Array = np.zeros(0, dtype=np.int32)
+        self._table = EMPTY
         self._vector: Int32Array | None = None
         self._counted: Sequence[Counter] = ()
         self._versions: tuple[int, ...] = ()
@@ -183,14 +203,17 @@ class OccupiedDomains:
         # What was handed out where domains are no nodes is compared with what comes next: it stays as it is.
         if len(self._table) != len(counts) or not self._column.identity:
             self._table = np.empty(len(counts), dtype=np.int32)
-        np.multiply(counts != 0, np.int32(BLOCKED), out=self._table)
+        np.multiply(counts != 0, _BLOCKED, out=self._table)
 
     def _correct(self, counters: Sequence[Counter], domains: set[int]) -> bool:
         """Whether any of these domains was corrected."""
         corrected = False
         for domain in domains:
-            blocked = BLOCKED if any(counter.counts[domain] for counter in counters) else 0
-            if self._table[domain] != blocked:
+            blocked = 0
+            for counter in counters:
+                if counter.counts.item(domain):
+                    blocked = BLOCKED
+            if self._table.item(domain) != blocked:
                 self._table[domain] = blocked
                 corrected = True
         return corrected

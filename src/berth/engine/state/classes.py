@@ -177,14 +177,14 @@ class Counter:
         self.classes[pod_class] = None
 
     def add(self, slot: int, weight: int) -> None:
-        if self.eligible is not None and not self.eligible[slot]:
+        if self.eligible is not None and not self.eligible.item(slot):
             return
-        domain = slot + 1 if self.column is None else self.column.ids[slot]
+        domain = slot + 1 if self.column is None else self.column.ids.item(slot)
         if domain or self.unlabelled:
             self.counts[domain] += weight
             self.total += weight
             self.version += 1
-            self._changed.append(int(domain))
+            self._changed.append(domain)
             if len(self._changed) > _MOST_CHANGES:
                 self._forget_changes()
 
@@ -211,30 +211,30 @@ class Counter:
 
 
 class ChangeLog:
-    """The node slots that changed, in order; readers remember how far they have read."""
+    """The node slots that changed, in order; readers remember how far they have read.
 
-    __slots__ = ("_entries", "_start")
+    Attributes:
+        end: How many changes there were so far.
+    """
+
+    __slots__ = ("_entries", "_start", "end")
 
     def __init__(self) -> None:
         self._entries: list[int] = []
-        self._start = 0
+        self._start = self.end = 0
 
-    @property
-    def end(self) -> int:
-        return self._start + len(self._entries)
-
-    def append(self, slot: int) -> None:
-        self._entries.append(slot)
+    def append(self, slot: int, keep: int) -> None:
+        """Note a change; at least so many are kept."""
+        entries = self._entries
+        entries.append(slot)
+        self.end += 1
+        if len(entries) > 2 * keep:
+            self._start = self.end - keep
+            del entries[:-keep]
 
     def since(self, position: int) -> list[int] | None:
         """The slots changed since `position`, None if that is too long ago."""
         return None if position < self._start else self._entries[position - self._start :]
-
-    def trim(self, keep: int) -> None:
-        if len(self._entries) > 2 * keep:
-            drop = len(self._entries) - keep
-            del self._entries[:drop]
-            self._start += drop
 
 
 class PlanCache:

@@ -42,8 +42,8 @@ class Cluster:
 
     Attributes:
         profiles: Scheduler name -> options of its pods; `options` are those of all others.
-        usage: Nodes whose pods changed.
         node_changes: Nodes that came, went or changed themselves.
+        usage: These, and the nodes whose pods changed.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Cluster:
         self.plans.node_joins(slot)
         for pod in self._on_missing_nodes.pop(name, ()):
             del self._missing_node_of[pod]
-            self._settle(pod, slot)
+            self._settle(pod, self._class(pod), slot)
         self._node_changed(slot)
         return slot
 
@@ -98,8 +98,9 @@ class Cluster:
         slot = self.nodes.slot_of[name]
         pods = self._pods_on[slot]
         for pod in list(pods):
-            self._count(pod, slot, -1)
-            self._book(pod, slot, -1)
+            pod_class = self._class(pod)
+            self._count(pod, pod_class, slot, -1)
+            self._book(pod_class, slot, -1)
             self.pods.node[pod] = NOWHERE
         self.plans.node_leaves(slot)
         self.nodes.remove(slot)
@@ -135,18 +136,18 @@ class Cluster:
             return
         pods = self._pods_on[slot]
         for pod in pods:
-            self._count(pod, slot, -1)
+            self._count(pod, self._class(pod), slot, -1)
         self.plans.node_leaves(slot)
         self.nodes.update(slot, node)
         self.plans.node_joins(slot)
         for pod in pods:
-            self._count(pod, slot, 1)
+            self._count(pod, self._class(pod), slot, 1)
         self._node_changed(slot)
 
     def _node_changed(self, slot: int) -> None:
         self.nodes.version += 1
-        self.node_changes.append(slot)
-        self.node_changes.trim(self.nodes.capacity)
+        for log in (self.node_changes, self.usage):
+            log.append(slot, self.nodes.capacity)
 
     # --- pods ---------------------------------------------------------------------
 
@@ -215,18 +216,18 @@ class Cluster:
             self._on_missing_nodes.setdefault(node_name, {})[pod] = None
             self._missing_node_of[pod] = node_name
         else:
-            self._settle(pod, slot)
+            self._settle(pod, pod_class, slot)
 
     def remove_pod(self, key: str) -> None:
         pod = self.pods.index[key]
-        slot = int(self.pods.node[pod])
+        pod_class, slot = self._class(pod), self.pods.node.item(pod)
         if slot == NOWHERE:
             take_out(self._on_missing_nodes, self._missing_node_of.pop(pod), pod)
         else:
             self._pods_on[slot].remove(pod)
-            self._count(pod, slot, -1)
-            self._book(pod, slot, -1)
-        self._class(pod).running -= 1
+            self._count(pod, pod_class, slot, -1)
+            self._book(pod_class, slot, -1)
+        pod_class.running -= 1
         self._identities.pop(pod, None)
         self.pods.remove(pod)
 
@@ -238,8 +239,7 @@ class Cluster:
         pod = self.pods.index.get(key)
         if pod is None:
             return None
-        counted = self._counted(pod)
-        return counted.pod_class, counted.node_name, counted.terminating
+        return self._class(pod), self._node_of(pod), self.pods.terminating.item(pod)
 
     def identity_at(self, key: str) -> dict[str, str] | None:
         """The labels of a pod that is counted which its class did not show."""
@@ -266,14 +266,16 @@ class Cluster:
             for pod in reversed(pods):
                 self._put_back(pod)
 
+    def _node_of(self, pod: int) -> str:
+        slot = self.pods.node.item(pod)
+        return (self._missing_node_of[pod] if slot == NOWHERE else self.nodes.names[slot]) or ""
+
     def _counted(self, pod: int) -> _Counted:
-        slot = int(self.pods.node[pod])
-        node_name = self._missing_node_of[pod] if slot == NOWHERE else self.nodes.names[slot]
         return _Counted(
             self.pods.keys[pod] or "",
             self._class(pod),
-            node_name or "",
-            bool(self.pods.terminating[pod]),
+            self._node_of(pod),
+            self.pods.terminating.item(pod),
             self._identities.get(pod),
         )
 
@@ -289,11 +291,11 @@ class Cluster:
         for pod in sorted(self._pods_on[self.nodes.slot_of[node_name]]):
             yield self.pods.keys[pod] or "", self._class(pod)
 
-    def _settle(self, pod: int, slot: int) -> None:
+    def _settle(self, pod: int, pod_class: PodClass, slot: int) -> None:
         self.pods.node[pod] = slot
         self._pods_on[slot].add(pod)
-        self._count(pod, slot, 1)
-        self._book(pod, slot, 1)
+        self._count(pod, pod_class, slot, 1)
+        self._book(pod_class, slot, 1)
 
     def _class(self, pod: int) -> PodClass:
         found = self._class_by_number[self.pods.pod_class.item(pod)]
@@ -301,23 +303,20 @@ class Cluster:
             raise KeyError(pod)
         return found
 
-    def _count(self, pod: int, slot: int, sign: int) -> None:
+    def _count(self, pod: int, pod_class: PodClass, slot: int, sign: int) -> None:
         """Add a pod to, or take it from, the counters of its class."""
-        touches = self._class(pod).touches
-        if touches:
-            terminating = self.pods.terminating[pod]
-            for counter, weight in touches.items():
+        if pod_class.touches:
+            terminating = self.pods.terminating.item(pod)
+            for counter, weight in pod_class.touches.items():
                 if not (terminating and counter.living_only):
                     counter.add(slot, sign * weight)
 
-    def _book(self, pod: int, slot: int, sign: int) -> None:
-        """Take up or free the pod's share of its node."""
-        pod_class = self._class(pod)
+    def _book(self, pod_class: PodClass, slot: int, sign: int) -> None:
+        """Take up or free the share of its node that a pod of a class has."""
         self.nodes.use(slot, pod_class.requests, pod_class.host_ports, sign)
         if pod_class.volume_keys:
             self.volumes.csi.use(slot, self.volumes.csi_volumes(pod_class), sign)
-        self.usage.append(slot)
-        self.usage.trim(self.nodes.capacity)
+        self.usage.append(slot, self.nodes.capacity)
 
     # --- namespaces and owners ------------------------------------------------------
 

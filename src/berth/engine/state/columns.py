@@ -29,6 +29,8 @@ Slots = slice | IndexArray
 # Set for a node that a rule rejects, and subtracted from its score: larger than any score can be, and a
 # single bit, so that several rules may set it.
 BLOCKED = 1 << 30
+# What vectors over nodes are before anybody asked for them.
+EMPTY: Int32Array = np.zeros(0, dtype=np.int32)
 
 T = TypeVar("T", bound=Hashable)
 _V = TypeVar("_V")

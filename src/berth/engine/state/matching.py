@@ -52,9 +52,10 @@ class MatchIndex:
 
     def mention(self, keys: Iterable[str]) -> None:
         """Some selector looks at these labels, so none of them may stay hidden."""
-        keys = set(keys)
-        self._asked_for |= keys
-        self.mentioned |= self.hidden & keys
+        new = set(keys) - self._asked_for  # others are hidden no longer, or mentioned already
+        if new:
+            self._asked_for |= new
+            self.mentioned |= self.hidden & new
 
     def reveal(self) -> set[str]:
         """The labels mentioned since the last time, which are hidden no longer."""
@@ -189,6 +190,8 @@ class MatchIndex:
         have the first, and only a few the second.
         """
         choices = _anchor_choices(selector)
+        if len(choices) == 1:
+            return choices[0]
         return min(choices, default=(), key=lambda anchors: (sum(map(self._load, anchors)), anchors))
 
     def _load(self, anchor: Anchor) -> int:

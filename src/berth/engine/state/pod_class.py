@@ -236,6 +236,7 @@ class PodClass:
         pod: The pod the class was made from.
         volume_keys: What a pod of this class mounts that may count for a CSI driver.
         touches: The counters a pod of this class counts in, and its weight there.
+        execution_terms: The required terms about other pods that must hold while the pod runs, too.
         running: How many pods of the class are on nodes.
         node_name: The node a pod that is still to be placed asks for by name.
         profile: The scheduling profile that places such pods, and its options.
@@ -264,7 +265,7 @@ class PodClass:
         self.labels: Mapping[str, str] = pod.metadata.labels or {}
         self.label_set: LabelSet = index.label_set(self.namespace, self.labels)
         self.affinity: Affinity | None = effective_affinity(pod, options.gates)
-        self._stated = stated_affinity(pod, options.gates)
+        self._stated = () if self.affinity is None else stated_affinity(pod, options.gates)
         self.spread_constraints = enabled_constraints(pod, options.gates) or []
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status), options.version)
         self.host_ports: tuple[HostPort, ...] = tuple(host_ports(pod.spec))
@@ -279,8 +280,7 @@ class PodClass:
         self.plan: CompiledPlan | None = None
         self._compile_terms(index)
         for constraint in self.spread_constraints:
-            index.mention(selected_keys(constraint.label_selector))
-            index.mention(constraint.match_label_keys or ())
+            index.mention((*selected_keys(constraint.label_selector), *(constraint.match_label_keys or ())))
 
     def _volume_keys(self) -> Iterable[VolumeKey]:
         for use in self.claims:
@@ -290,12 +290,18 @@ class PodClass:
                 yield UNCLAIMED + found[0], found[1]
 
     def _compile_terms(self, index: TermIndex) -> None:
-        self.required_affinity: tuple[OwnedTerm, ...] = self._required("pod_affinity", index)
-        self.required_anti_affinity: tuple[OwnedTerm, ...] = self._required("pod_anti_affinity", index)
-        self.preferred: tuple[OwnedTerm, ...] = (
+        none: tuple[OwnedTerm, ...] = ()
+        self.required_affinity = self.required_anti_affinity = self.preferred = self.execution_terms = none
+        if not self._stated:
+            return
+        self.required_affinity = self._required("pod_affinity", index)
+        self.required_anti_affinity = self._required("pod_anti_affinity", index)
+        self.preferred = (
             *self._preferred("pod_affinity", index, 1),
             *self._preferred("pod_anti_affinity", index, -1),
         )
+        required = (*self.required_affinity, *self.required_anti_affinity)
+        self.execution_terms = tuple(owned for owned in required if owned.execution)
 
     def _required(self, kind: str, index: TermIndex) -> tuple[OwnedTerm, ...]:
         return tuple(
@@ -337,11 +343,6 @@ class PodClass:
         return bool(self.execution_terms)
 
     @cached_property
-    def execution_terms(self) -> tuple[OwnedTerm, ...]:
-        """The required terms about other pods that must hold while the pod runs, too."""
-        return tuple(o for o in (*self.required_affinity, *self.required_anti_affinity) if o.execution)
-
-    @cached_property
     def node_key(self) -> Hashable:
         """Equal for classes that ask the same of a node, but for volumes and devices, whoever else runs."""
         return self.profile, self.node_name, node_key(self.pod)
@@ -374,13 +375,11 @@ def written(
     stated: Iterable[tuple[str, Affinity]], kind: str, lists: Mapping[str, str]
 ) -> Iterator[tuple[str, bool, Any]]:
     """What is written in some lists of one kind of affinity: where, whether for execution, and what."""
-    kinds = [
-        (f"{where}.{_KINDS[kind]}", rules) for where, affinity in stated if (rules := getattr(affinity, kind))
-    ]
     for attribute, name in lists.items():
-        for where, rules in kinds:
-            if (found := getattr(rules, attribute)) is not None:
-                yield f"{where}.{name}", attribute == _EXECUTION, found
+        for where, affinity in stated:
+            rules = getattr(affinity, kind)
+            if rules is not None and (found := getattr(rules, attribute)) is not None:
+                yield f"{where}.{_KINDS[kind]}.{name}", attribute == _EXECUTION, found
 
 
 def _claims(pod: Pod) -> Iterable[ClaimUse]:

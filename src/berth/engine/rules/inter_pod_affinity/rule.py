@@ -25,7 +25,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     unwanted_peers,
 )
 from berth.engine.rules.relaxing import level
-from berth.engine.rules.vectors import ByKey, OccupiedDomains, Projection, blocked_where
+from berth.engine.rules.vectors import BlockedDomains, OccupiedDomains
 from berth.engine.rules.verdicts import (
     MOST_PEERS,
     PROCEED,
@@ -71,9 +71,8 @@ class InterPodAffinity(TopologyRule):
         self._counts = AffinityCounts(cluster, pod_class)
         self._score = AffinityScore(self._counts, cluster)
         self._filtering = True
-        nodes = cluster.nodes
-        self._projections = ByKey(lambda key: Projection(nodes, nodes.column(key)))
-        self._occupied = ByKey(lambda key: OccupiedDomains(nodes, nodes.column(key)))
+        self._peerless: dict[str, BlockedDomains] = {}
+        self._occupied: dict[str, OccupiedDomains] = {}
 
     def release(self) -> None:
         self._counts.release()
@@ -121,25 +120,34 @@ class InterPodAffinity(TopologyRule):
 
     def blocked(self) -> Sequence[Int32Array]:
         counts = self._counts
-        keys = counts.anti.keys() | counts.existing.keys() if counts.existing else counts.anti
-        found = [vector for key in keys if (vector := self._kept_away(key)) is not None]
+        anti, existing = counts.anti, counts.existing
+        found: list[Int32Array] = []
+        for key in anti.keys() | existing.keys() if anti and existing else anti or existing:
+            vector = self._kept_away(key)
+            if vector is not None:
+                found.append(vector)
         if counts.required:
             first = counts.is_first
-            found += [
-                self._without_peer(key, counter, first=first) for key, counter in counts.affinity.items()
-            ]
+            for key, counter in counts.affinity.items():
+                found.append(self._without_peer(key, counter, first=first))
         return found
 
     def _kept_away(self, key: str) -> Int32Array | None:
         """The nodes in whose domain of this topology is somebody whom the pod avoids or who avoids it."""
-        pair = self._counts.anti.get(key), self._counts.existing.get(key)
-        return self._occupied[key].of([counter for counter in pair if counter is not None])
+        occupied = self._occupied.get(key)
+        if occupied is None:
+            occupied = self._occupied[key] = OccupiedDomains(self.nodes, self.nodes.column(key))
+        groups = self._counts.anti, self._counts.existing
+        return occupied.of([group[key] for group in groups if key in group])
 
     def _without_peer(self, key: str, counter: Counter, *, first: bool) -> Int32Array:
         """The nodes in whose domain nobody is whom the pod wants, or that have no such label."""
+        peerless = self._peerless.get(key)
+        if peerless is None:
+            peerless = self._peerless[key] = BlockedDomains(self.nodes, self.nodes.column(key))
         missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
         missing[0] = True
-        return self._projections[key].of(blocked_where(missing))
+        return peerless.of(missing)
 
     # --- what helps ---------------------------------------------------------------
 

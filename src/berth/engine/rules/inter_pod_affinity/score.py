@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE
 from berth.engine.rules.inter_pod_affinity.terms import AffinityCounts
-from berth.engine.rules.vectors import ByKey, FeasibleDomains, Projection, spread_over_nodes
+from berth.engine.rules.vectors import FeasibleDomains, Projection, spread_over_nodes
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import Int32Array, Int64Array
@@ -22,9 +24,7 @@ class AffinityScore:
 
     def __init__(self, counts: AffinityCounts, cluster: Cluster) -> None:
         self._counts, self._cluster = counts, cluster
-        nodes = cluster.nodes
-        self._projections = ByKey(lambda key: Projection(nodes, nodes.column(key)))
-        self._domains = ByKey(lambda key: FeasibleDomains(nodes, nodes.column(key)))
+        self._by_topology: dict[str, tuple[FeasibleDomains, Projection]] = {}
         self._seen: Int32Array | None = None
         self._open = False
 
@@ -46,19 +46,25 @@ class AffinityScore:
         counters = self._counts.score
         if not counters:
             return None
-        if len(counters) == 1:
-            ((key, counter),) = counters.items()
-            if not _is_by_node(counter):
-                return self._weighted_by_domain(key, counter, blocked, weight)
-        by_domain = [key for key, counter in counters.items() if not _is_by_node(counter)]
-        if len(blocked) > _MANY and len(by_domain) == 1:
-            return self._weighted_by_both(by_domain[0], blocked, weight)
+        if len(counters) == 1 or len(blocked) > _MANY:
+            by_domain = [key for key, counter in counters.items() if not _is_by_node(counter)]
+            if len(by_domain) == 1:
+                score = self._weighted_by_domain if len(counters) == 1 else self._weighted_by_both
+                return score(by_domain[0], blocked, weight)
         raw = self.raw(blocked)
         if self._is_open_everywhere(blocked):
-            low, high = int(raw.min()), int(raw.max())
+            low, high = _extremes(raw)
         else:
-            low, high = int((raw + blocked).min()), int((raw - blocked).max())
+            low, high = int(np.minimum.reduce(raw + blocked)), int(np.maximum.reduce(raw - blocked))
         return None if high <= low else _scaled(raw, low, high, weight)
+
+    def _topology(self, key: str) -> tuple[FeasibleDomains, Projection]:
+        found = self._by_topology.get(key)
+        if found is None:
+            nodes = self._cluster.nodes
+            column = nodes.column(key)
+            found = self._by_topology[key] = FeasibleDomains(nodes, column), Projection(nodes, column)
+        return found
 
     def _is_open_everywhere(self, blocked: Int32Array) -> bool:
         if blocked is not self._seen:
@@ -72,7 +78,7 @@ class AffinityScore:
         own = [spread_over_nodes(c.counts, c.column, count) for other, c in counters.items() if other != key]
         by_node = own[0] if len(own) == 1 else sum(own[1:], start=own[0])
         slots = np.flatnonzero(by_node != 0)
-        table, domains = counters[key].counts, self._domains[key]
+        table, (domains, projection) = counters[key].counts, self._topology(key)
         ids = self._cluster.nodes.column(key).ids[slots]
         raw = table[ids] + by_node[slots]
         feasible = blocked[slots] == 0
@@ -80,28 +86,32 @@ class AffinityScore:
         present = np.concatenate((table[others > 0], raw[feasible]))
         if not len(present):
             return None
-        low, high = int(present.min()), int(present.max())
+        low, high = _extremes(present)
         if high <= low:
             return None
-        scores = self._projections[key].of(_scaled(table, low, high, weight)).copy()
+        scores = projection.of(_scaled(table, low, high, weight)).copy()
         scores[slots] = _scaled(raw, low, high, weight)
         return scores
 
-    def _weighted_by_domain(
-        self, key: str, counter: Counter, blocked: Int32Array, weight: int
-    ) -> Int32Array | None:
+    def _weighted_by_domain(self, key: str, blocked: Int32Array, weight: int) -> Int32Array | None:
         """The common case of one topology: score its domains, then look the nodes' up."""
-        present = counter.counts[self._domains[key].of(blocked)]
+        domains, projection = self._topology(key)
+        counts = self._counts.score[key].counts
+        present = counts[domains.of(blocked)]
         if not len(present):
             return None
-        low, high = int(present.min()), int(present.max())
+        low, high = _extremes(present)
         if high <= low:
             return None
-        return self._projections[key].of(_scaled(counter.counts, low, high, weight))
+        return projection.of(_scaled(counts, low, high, weight))
 
 
 def _is_by_node(counter: Counter) -> bool:
     return counter.column is None or counter.column.identity
+
+
+def _extremes(raw: Int32Array) -> tuple[int, int]:
+    return int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
 
 
 def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
@@ -119,15 +129,19 @@ def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
 
 def _each_scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
     if high - low < min(_LOOKED_UP, len(raw)):
-        steps = np.arange(low, high + 1, dtype=np.int64)
-        table = (weight * exactly_scaled(steps, low, high)).astype(np.int32)
-        return table.take(raw - np.int32(low) if low else raw, mode="clip")
-    inside = np.clip(raw, low, high).astype(np.int64)
+        return _table(high - low, weight).take(raw - np.int32(low) if low else raw, mode="clip")
+    inside = np.minimum(np.maximum(raw, low), high).astype(np.int64)
     return (weight * exactly_scaled(inside, low, high)).astype(np.int32)
+
+
+@lru_cache(maxsize=256)
+def _table(high: int, weight: int) -> Int32Array:
+    """`weight` times the normalized scores of 0 to `high`; read only."""
+    return (weight * exactly_scaled(np.arange(high + 1, dtype=np.int64), 0, high)).astype(np.int32)
 
 
 def exactly_scaled(raw: Int64Array, low: int, high: int) -> Int64Array:
     """0 for the lowest to 100 for the highest score, in upstream's floating-point arithmetic."""
     if high <= low:
         return np.zeros_like(raw)
-    return (MAX_SCORE * ((raw - low).astype(np.float64) / (high - low))).astype(np.int64)
+    return (MAX_SCORE * ((raw - low) / (high - low))).astype(np.int64)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 from weakref import WeakSet
 
 from berth.engine.rules.relaxing import level
-from berth.engine.rules.vectors import ByKey
 from berth.engine.rules.verdicts import Cause, Reason
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
@@ -134,17 +133,18 @@ class AffinityCounts:
         self.avoided = self._incoming(pod_class.required_anti_affinity)
         self.preferred = self._incoming(pod_class.preferred)
         self.scored = not options.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
-
-        def counter(key: str) -> Counter:
-            column = cluster.nodes.column(key)
-            return Counter(column, column.capacity)
-
-        self.affinity = ByKey(counter, (owned.topology_key for _, owned in self.required))
-        self.anti, self.existing, self.score = ByKey(counter), ByKey(counter), ByKey(counter)
+        self.affinity: dict[str, Counter] = {}
+        self.anti: dict[str, Counter] = {}
+        self.existing: dict[str, Counter] = {}
+        self.score: dict[str, Counter] = {}
+        for _, owned in self.required:
+            self._counter(self.affinity, owned)
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
 
-    def _incoming(self, owned: Iterable[OwnedTerm]) -> list[tuple[Term, OwnedTerm]]:
+    def _incoming(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
+        if not owned:
+            return []
         return [(as_incoming(self._cluster.index, o, self._pod_class.options), o) for o in owned]
 
     def _watch(self) -> None:
@@ -173,6 +173,15 @@ class AffinityCounts:
         for group in (self.affinity, self.anti, self.existing, self.score):
             yield from group.values()
 
+    def _counter(self, group: dict[str, Counter], owned: OwnedTerm) -> Counter:
+        """The one of a group for the topology of a term."""
+        key = owned.topology_key
+        found = group.get(key)
+        if found is None:
+            column = self._cluster.nodes.column(key)
+            found = group[key] = Counter(column, column.capacity)
+        return found
+
     def consider(self, pod_class: PodClass) -> None:
         """Weigh a class of running pods in every count it belongs to."""
         if pod_class in self._considered:
@@ -182,14 +191,14 @@ class AffinityCounts:
         options = self._pod_class.options
         if wanted_by(self.required, theirs):
             for _, owned in self.required:
-                self.affinity[owned.topology_key].weigh(pod_class, 1)
+                self._counter(self.affinity, owned).weigh(pod_class, 1)
         for term, owned in self.avoided:
             if avoided_by(term, theirs, options):
-                self.anti[owned.topology_key].weigh(pod_class, 1)
+                self._counter(self.anti, owned).weigh(pod_class, 1)
         if ours.namespace not in options.daemon_namespaces:
             for owned in pod_class.required_anti_affinity:
                 if ours in owned.term.selected:
-                    self.existing[owned.topology_key].weigh(pod_class, 1)
+                    self._counter(self.existing, owned).weigh(pod_class, 1)
         if self.scored:
             self._weigh_preferences(pod_class)
 
@@ -197,15 +206,15 @@ class AffinityCounts:
         theirs, ours = pod_class.label_set, self._pod_class.label_set
         for term, owned in self.preferred:
             if theirs in term.selected:
-                self.score[owned.topology_key].weigh(pod_class, owned.weight)
+                self._counter(self.score, owned).weigh(pod_class, owned.weight)
         hard_weight = self._pod_class.options.hard_pod_affinity_weight
         if hard_weight > 0:
             for owned in pod_class.required_affinity:
                 if ours in owned.term.selected:
-                    self.score[owned.topology_key].weigh(pod_class, hard_weight)
+                    self._counter(self.score, owned).weigh(pod_class, hard_weight)
         for owned in pod_class.preferred:
             if ours in owned.term.selected:
-                self.score[owned.topology_key].weigh(pod_class, owned.weight)
+                self._counter(self.score, owned).weigh(pod_class, owned.weight)
 
     @property
     def is_first(self) -> bool:

@@ -80,8 +80,9 @@ def _balance_of(cpu_used: int, cpus: int, memory_used: int, memory: int) -> int:
     """`_balance` of one node."""
     if not cpus or not memory:
         return MAX_SCORE
-    deviation = abs((min(cpu_used / cpus, 1.0) - min(memory_used / memory, 1.0)) / 2)
-    return int((1 - deviation) * MAX_SCORE)
+    cpu_share = cpu_used / cpus if cpu_used < cpus else 1.0
+    memory_share = memory_used / memory if memory_used < memory else 1.0
+    return int((1 - abs((cpu_share - memory_share) / 2)) * MAX_SCORE)
 
 
 class BalanceScore:

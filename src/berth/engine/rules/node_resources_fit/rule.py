@@ -120,14 +120,14 @@ class NodeResourcesFit(NodeRule):
     def raw_at(self, slot: int) -> int:
         if self._score is not None:
             return self._score.at(slot)
-        total = offered = 0
-        for row, (capacity_row, load) in enumerate(zip((CPU_ROW, MEMORY_ROW), self._loads, strict=True)):
-            capacity = self.nodes.allocatable.item(capacity_row, slot)
-            if capacity:
-                free = capacity - self.nodes.nonzero.item(row, slot) - load
-                total += max(free, 0) * MAX_SCORE // capacity
-                offered += 1
-        return total // (offered or 1)
+        allocatable, used = self.nodes.allocatable.item, self.nodes.nonzero.item
+        cpus, memory = allocatable(CPU_ROW, slot), allocatable(MEMORY_ROW, slot)
+        cpu_load, memory_load = self._loads
+        cpu_free, memory_free = cpus - used(0, slot) - cpu_load, memory - used(1, slot) - memory_load
+        total = cpu_free * MAX_SCORE // cpus if cpus and cpu_free > 0 else 0
+        if memory and memory_free > 0:
+            total += memory_free * MAX_SCORE // memory
+        return total // 2 if cpus and memory else total
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         short = np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0])

@@ -11,7 +11,7 @@ import numpy as np
 
 from berth.engine.rules.node_affinity.matching import has_required, match_required
 from berth.engine.rules.taint_toleration.taints import match_tolerated
-from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
+from berth.engine.rules.vectors import BlockedDomains, FeasibleDomains, Projection
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
@@ -92,6 +92,8 @@ class EligibleNodes:
     Attributes:
         eligible: By slot.
         by_domain: How many there are in each domain.
+        absent: What to add to a domain's count for it not to be the lowest, where there are none.
+        domains: In how many domains there are some.
     """
 
     def __init__(self, cluster: Cluster, eligible: BoolArray, column: LabelColumn) -> None:
@@ -100,6 +102,8 @@ class EligibleNodes:
         self.eligible[: cluster.nodes.count] = eligible
         domains = column.ids[: cluster.nodes.count][eligible]
         self.by_domain: Int32Array = np.bincount(domains, minlength=column.capacity).astype(np.int32)
+        self.absent: Int32Array = np.where(self.by_domain > 0, np.int32(0), _ABSENT)
+        self.domains = int(np.count_nonzero(self.by_domain))
 
 
 class CountedConstraint:
@@ -226,9 +230,9 @@ class HardConstraint(CountedConstraint):
     ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         self.nodes_in: Int32Array = self._found_eligible.by_domain.copy()
-        self._absent: Int32Array = np.where(self.nodes_in > 0, np.int32(0), _ABSENT).astype(np.int32)
-        self.domains = int((self.nodes_in > 0).sum())
-        self.projection = Projection(cluster.nodes, self.column)
+        self._absent: Int32Array = self._found_eligible.absent.copy()
+        self.domains = self._found_eligible.domains
+        self._full = BlockedDomains(cluster.nodes, self.column)
         self.column.dependents[self] = None
 
     def grow(self, size: int) -> None:
@@ -264,7 +268,7 @@ class HardConstraint(CountedConstraint):
         """Matching pods in the emptiest domain, 0 while there are fewer domains than `minDomains`."""
         if self.domains < self.constraint.min_domains or not self.domains:
             return 0
-        return int((self.counter.counts + self._absent).min())
+        return int(np.minimum.reduce(self.counter.counts + self._absent))
 
     @property
     def most_allowed(self) -> int:
@@ -334,7 +338,7 @@ class HardConstraint(CountedConstraint):
     def blocked(self) -> Int32Array:
         full = self.counter.counts > self.most_allowed
         full[0] = True
-        return self.projection.of(blocked_where(full))
+        return self._full.of(full)
 
 
 class SoftConstraint(CountedConstraint):

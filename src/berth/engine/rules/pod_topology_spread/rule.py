@@ -96,10 +96,8 @@ class PodTopologySpread(TopologyRule):
         elif constraints and not stated:
             selector, path = cluster.owners.default_selector(pod_class), "defaultConstraints"
             constraints = () if selector.everything else constraints
-        hard, soft = (
-            read_constraints(constraints, pod_class, action, selector, path)
-            for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
-        )
+        hard = read_constraints(constraints, pod_class, DO_NOT_SCHEDULE, selector, path)
+        soft = read_constraints(constraints, pod_class, SCHEDULE_ANYWAY, selector, path)
         # System defaults also rank nodes that lack a key; every other constraint wants all of them.
         self._wants_all_keys = bool(stated) or not options.system_defaulted
         hard_keys = {c.topology_key for c in hard}
@@ -112,7 +110,8 @@ class PodTopologySpread(TopologyRule):
         self.prefilter = PROCEED if hard else SKIPPED
         self.prescore = PROCEED if soft else SKIPPED
         self._considered: WeakSet[PodClass] = WeakSet()
-        self._watch()
+        if constraints:
+            self._watch()
 
     @classmethod
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
@@ -156,7 +155,7 @@ class PodTopologySpread(TopologyRule):
     # --- feasible ---------------------------------------------------------------
 
     def blocked(self) -> Sequence[Int32Array]:
-        return [spread.blocked() for spread in self.hard]
+        return [spread.blocked() for spread in self.hard] if self.hard else ()
 
     def bars(self, slot: int) -> bool:
         return any(spread.bars(slot) for spread in self.hard)
