@@ -222,7 +222,7 @@ class Placer:
     def place(self, record: QueuedPod) -> Choice | NoNode:
         """The best node for a pod, or why there is none."""
         try:
-            pod_class = self.cluster.class_of(record.pod)
+            pod_class = self.cluster.class_of(record.pod, known=record.pod_class)
         except AnnotationError as error:
             return NoNode(None, str(error), failed=True)
         if not self.cluster.nodes.live:

@@ -165,6 +165,68 @@ def test_a_forgotten_class_is_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert placed(cluster, alone("next")) == "b"
 
 
+def numbered(number: int, **labels: str) -> Pod:
+    return created(make_pod(f"db-{number}").labels({"app": "db", INDEX: str(number), **labels}).build())
+
+
+def test_a_known_class_is_found_again() -> None:
+    """As long as nothing changed, with labels that it does not show and without."""
+    cluster = cluster_of(host("a"))
+    for pod in (numbered(0), created(make_pod("bare").build())):
+        known = cluster.class_of(pod)
+        assert cluster.class_of(pod, known=known) is known
+
+
+def test_a_known_class_is_another_once_a_label_is_mentioned() -> None:
+    """Also if the class itself is still that of a pod without the label."""
+    cluster = cluster_of(host("a"))
+    first, plain = numbered(0), created(make_pod("db").labels(app="db").build())
+    known = cluster.class_of(first)
+    assert cluster.class_of(plain) is known
+
+    cluster.class_of(created(make_pod("follower").affinity_to({INDEX: "0"}, topology=HOSTNAME).build()))
+
+    assert cluster.class_of(plain, known=known) is known
+    assert cluster.class_of(first, known=known) is cluster.class_of(first)
+    assert cluster.class_of(first, known=known) is not known
+
+
+def test_a_known_class_is_another_once_a_label_is_left_out() -> None:
+    """Even if one label is shown from then on and another left out."""
+    cluster = cluster_of(host("a"))
+    pods = [numbered(i, run=f"run-{i}") for i in range(80)]
+    known = cluster.class_of(pods[0])
+    assert "run" in known.labels
+    for pod in pods:
+        cluster.class_of(pod)
+    assert cluster.class_of(pods[0], known=known).labels == {"app": "db"}
+
+    cluster.class_of(created(make_pod("follower").affinity_to({INDEX: "0"}, topology=HOSTNAME).build()))
+
+    assert cluster.class_of(pods[0], known=known).labels == {"app": "db", INDEX: "0"}
+
+
+def test_a_known_class_is_another_if_the_pod_changed_or_it_was_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A label or an owner that the pod got since makes another class, and one that is gone a new one."""
+    monkeypatch.setattr(classes, "_SWEEP_FLOOR", 4)
+    cluster = cluster_of(host("a"))
+    cluster.classes._sweep_at = 4
+    pod = created(make_pod("p").labels(app="x").build())
+    known = cluster.class_of(pod)
+    owned = make_pod("p").labels(app="x").owned_by("ReplicaSet", "rs")
+    for changed in (make_pod("p").labels(app="y"), owned):
+        built = created(changed.build())
+        assert cluster.class_of(built, known=known) is cluster.class_of(built)
+        assert cluster.class_of(built, known=known) is not known
+    for i in range(20):
+        cluster.class_of(created(make_pod(f"p{i}").labels(app=f"app-{i}").build()))
+
+    assert cluster.class_of(pod, known=known) is cluster.current(known)
+    assert cluster.class_of(pod, known=known) is not known
+
+
 def test_plans_are_kept_within_a_gibibyte() -> None:
     """The more nodes a plan covers, the fewer are kept; a few always are."""
     assert plans_kept(5_000) == 2048

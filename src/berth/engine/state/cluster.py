@@ -15,7 +15,7 @@ import numpy as np
 
 from berth.engine.state.classes import ChangeLog, ClassTable, Counter, PlanCache
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, LabelColumn, take_out
-from berth.engine.state.identity import class_key, identity_of, with_labels, without
+from berth.engine.state.identity import class_key, identity_of, spreading_owner, with_labels, without
 from berth.engine.state.matching import MatchIndex, Owners, keys_selected_by
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
@@ -151,14 +151,18 @@ class Cluster:
 
     # --- pods ---------------------------------------------------------------------
 
-    def class_of(self, pod: Pod, *, pinned: bool = False) -> PodClass:
+    def class_of(self, pod: Pod, *, pinned: bool = False, known: PodClass | None = None) -> PodClass:
         """The class of a pod.
 
         Where a pod runs is not part of what it asks for; `pinned` says that `spec.nodeName`
-        is a wish of a pod still to be placed.
+        is a wish of a pod still to be placed.  To find out again is cheaper with the class that was
+        found for the same spec, annotation and claims before, `known`: labels may be shown, or left
+        out, that were not at the time, and the owner and the labels may be others.
         """
         node_name = pod.spec.node_name if pinned else None
         identity = self.identity_of(pod)
+        if known is not None and self._is_still(pod, known, identity):
+            return known
         shown = pod if identity is None else without(pod, identity)
         name = pod.spec.scheduler_name or ""
         profile = name if name in self.profiles else ""
@@ -171,6 +175,14 @@ class Cluster:
                 self._reveal()
                 return self.class_of(pod, pinned=pinned)
         return found
+
+    def _is_still(self, pod: Pod, known: PodClass, identity: dict[str, str] | None) -> bool:
+        labels = pod.metadata.labels or {}
+        if identity is not None:
+            labels = {key: value for key, value in labels.items() if key not in identity}
+        if labels != known.labels:
+            return False
+        return self.classes.by_key.get(known.key) is known and spreading_owner(pod.metadata) == known.owner
 
     def identity_of(self, pod: Pod) -> dict[str, str] | None:
         """The labels of a pod that its class does not show; `assume` wants them."""

@@ -1,12 +1,15 @@
 """What can happen to a cluster, as small records made right after it happened.
 
 Several things may have happened by the time a record is read, so a record says what happened, not
-how the cluster looks: that is to be seen in the cluster itself.
+how the cluster looks: that is to be seen in the cluster itself.  Those of pods are made for every pod
+that is placed, so they are made in C.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import msgspec
 
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import taints_of
@@ -53,16 +56,14 @@ class NodeDeleted:
     old: Node | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodAdded:
+class PodAdded(msgspec.Struct, frozen=True):
     """A pod is on a node now. Pods of one class may be announced by one record, whatever their nodes."""
 
     pod_class: PodClass
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class PodDeleted:
+class PodDeleted(msgspec.Struct, frozen=True):
     """A pod is no longer on its node, or no longer as it was: then it has come as well.
 
     A pod that starts to terminate left as a living and came as a terminating one.

@@ -110,6 +110,8 @@ class PodTopologySpread(TopologyRule):
         self.prefilter = PROCEED if hard else SKIPPED
         self.prescore = PROCEED if soft else SKIPPED
         self._considered: WeakSet[PodClass] = WeakSet()
+        self._found_ignored: Int32Array | None = None
+        self._nodes_version = -1
         if constraints:
             self._watch()
 
@@ -176,8 +178,14 @@ class PodTopologySpread(TopologyRule):
 
     # --- score ------------------------------------------------------------------
 
-    def _ignored(self, count: int) -> Int32Array | None:
+    def _ignored(self) -> Int32Array | None:
         """BLOCKED for nodes that lack a key and are not ranked, None if there are none."""
+        if self._nodes_version != self.nodes.version:
+            self._nodes_version = self.nodes.version
+            self._found_ignored = self._look_for_ignored(self.nodes.count)
+        return self._found_ignored
+
+    def _look_for_ignored(self, count: int) -> Int32Array | None:
         lacking: BoolArray | None = None
         for key in self._soft_keys:
             column = self.nodes.column(key)
@@ -190,7 +198,7 @@ class PodTopologySpread(TopologyRule):
         return blocked_where(lacking)
 
     def raw_scores(self, blocked: Int32Array) -> IntArray:
-        ignored = self._ignored(len(blocked))
+        ignored = self._ignored()
         ranked = blocked if ignored is None else blocked | ignored
         scores = self._scores(ranked)
         if ignored is not None:
@@ -198,7 +206,7 @@ class PodTopologySpread(TopologyRule):
         return scores
 
     def normalized_at(self, raw: Int64Array, slots: IndexArray) -> Int64Array:
-        ignored = self._ignored(self.nodes.count)
+        ignored = self._ignored()
         ranked = np.ones(len(raw), dtype=np.bool_) if ignored is None else ignored[slots] == 0
         result = np.zeros(len(raw), dtype=np.int64)
         if ranked.any():
@@ -209,7 +217,7 @@ class PodTopologySpread(TopologyRule):
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
         if not self.soft:
             return None
-        ignored = self._ignored(len(blocked))
+        ignored = self._ignored()
         ranked = blocked if ignored is None else blocked | ignored
         if len(self.soft) == 1 and self._wants_all_keys and not self.soft[0].per_node:
             return self._weighted_by_domain(self.soft[0], ranked, weight)
@@ -227,11 +235,11 @@ class PodTopologySpread(TopologyRule):
         self, spread: SoftConstraint, ranked: Int32Array, weight: int
     ) -> Int32Array | None:
         """The common case of one constraint: score its few domains, then look the nodes' up."""
-        present = spread.feasible_domains.of(ranked)
-        if not present.any():
-            return None
         raw = _round(spread.score_table(spread.size(ranked)))
-        low, high = int(raw[present].min()), int(raw[present].max())
+        present = raw[spread.feasible_domains.of(ranked)]
+        if not len(present):
+            return None
+        low, high = int(np.minimum.reduce(present)), int(np.maximum.reduce(present))
         table = (weight * _inverted(raw, low, high)).astype(np.int32)
         table[0] = 0
         return spread.projection.of(table)
@@ -310,7 +318,7 @@ def _inverted(raw: IntArray, low: int, high: int) -> Int64Array:
     """Fewest pods -> most points, relative to the highest raw score."""
     if high <= 0:
         return np.full(len(raw), MAX_SCORE, dtype=np.int64)
-    return MAX_SCORE * (high + low - raw.astype(np.int64)) // high
+    return MAX_SCORE * (high + low - raw.astype(np.int64, copy=False)) // high
 
 
 def _round(scores: FloatArray) -> Int64Array:
