@@ -84,7 +84,7 @@ class Usage:
         if slots is None:
             self._ask(self._nodes.every_slot)
         elif len(slots) <= _ONE_BY_ONE:
-            for slot in slots:
+            for slot in set(slots):
                 self._ask_one(slot)
         else:
             self._ask(np.array(slots, dtype=np.intp))

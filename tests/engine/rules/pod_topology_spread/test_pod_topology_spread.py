@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.engine.rules.asking import judged, violated
+from berth.kube.defaults import created, default_node
+from tests.engine.rules.asking import cluster_of, judged, violated
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
+from tests.support.engine import plan_of
 
 NODES = tuple(make_node(f"n{zone}").labels({HOSTNAME: f"n{zone}", ZONE: zone}) for zone in "abc")
 SKEW = ("node(s) didn't match pod topology spread constraints",)
@@ -49,6 +51,20 @@ def test_a_node_without_the_label_is_refused() -> None:
 
     assert found.refused == {"bare": NO_LABEL}
     assert found.causes == {"bare": (f"the node has no label {ZONE}",)}
+
+
+def test_a_node_that_gets_the_label_is_ranked_from_then_on() -> None:
+    """And no longer once it loses it; the plan is the same all the time."""
+    cluster = cluster_of(*NODES, make_node("d"), *pods(na=2, nb=2, nc=2))
+    pod = created(web_pod().spread(ZONE, when="ScheduleAnyway", app="web").build())
+    labelled, bare = make_node("d").labels({ZONE: "d"}), make_node("d")
+    found = []
+    for node in (bare, labelled, bare):
+        cluster.add_node(default_node(node.build()))
+        plan = plan_of(cluster, pod)
+        found.append(plan.totals(plan.blocked()).tolist()[-1])
+
+    assert found[0] == found[2] < found[1]
 
 
 def test_the_cause_has_the_figures() -> None:

@@ -13,8 +13,9 @@ from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import Int32Array, Int64Array
 
-# Up to so many different scores, looking the result up is faster than computing it for every node.
-_LOOKED_UP = 4096
+# Up to so many different scores, looking the result up is faster than computing it for every node; to make
+# a small table costs no more than to compute a few.
+_LOOKED_UP, _SMALL = 4096, 512
 # Of so many nodes, those that are less than this part of all are looked at one by one.
 _MANY, _FEW = 20_000, 8
 
@@ -128,7 +129,7 @@ def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
 
 
 def _each_scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
-    if high - low < min(_LOOKED_UP, len(raw)):
+    if high - low < min(_LOOKED_UP, max(len(raw), _SMALL)):
         return _table(high - low, weight).take(raw - np.int32(low) if low else raw, mode="clip")
     inside = np.minimum(np.maximum(raw, low), high).astype(np.int64)
     return (weight * exactly_scaled(inside, low, high)).astype(np.int32)

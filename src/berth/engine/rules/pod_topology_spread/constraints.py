@@ -375,7 +375,7 @@ class SoftConstraint(CountedConstraint):
 
     def score_table(self, size: int) -> FloatArray:
         """Domain -> what its pods weigh; with more domains (`size`), each pod counts more."""
-        return self.counts() * math.log(size + 2) + (self.constraint.max_skew - 1)
+        return self.counts().astype(np.float64) * math.log(size + 2) + (self.constraint.max_skew - 1)
 
     def size(self, ranked: Int32Array) -> int:
         """In how many domains the ranked nodes stand."""
