@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from berth.kube.objects import MountingPod, Node, Pod
-from berth.kube.validation import validate_pod
 from berth.kube.validation.containers import validate_mounts
+from berth.kube.validation.objects import validate_pod
 from tests.reference import (
     balanced_allocation,
     image_locality,

@@ -11,7 +11,7 @@ from berth.kube.objects import (
     Toleration,
     Workload,
 )
-from berth.kube.validation import validate, validate_pod
+from berth.kube.validation.objects import validate, validate_pod
 from tests.support.builders import (
     ZONE,
     PodBuilder,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
-from berth.kube.validation import validate, validate_pod
+from berth.kube.validation.objects import validate, validate_pod
 from tests.reference import evaluate_pod
 from tests.reference.scheduler import RULES
 from tests.support.changes import Change, apply

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

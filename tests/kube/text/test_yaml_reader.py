@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.kube.text.yaml_reader import YamlError, read
+from berth.kube.text.decoding import YamlError
+from berth.kube.text.yaml_reader import read
 
 
 def only(text: str) -> object:

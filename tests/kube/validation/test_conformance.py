@@ -12,7 +12,7 @@ import pytest
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
 from berth.kube.text.decoding import convert
-from berth.kube.validation import validate_pod
+from berth.kube.validation.objects import validate_pod
 from tests.support import paths
 
 if TYPE_CHECKING:

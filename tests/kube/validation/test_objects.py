@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.kube.manifests.kinds import view_of
-from berth.kube.validation import validate
+from berth.kube.validation.objects import validate
 from tests.kube import written
 
 TEMPLATE = "template: {metadata: {labels: {a: x}}, spec: {containers: [{name: c, image: i}]}}"

@@ -10,7 +10,8 @@ import pytest
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
-from berth.kube.validation import FieldError, validate_pod
+from berth.kube.validation.errors import FieldError
+from berth.kube.validation.objects import validate_pod
 from tests.kube import written
 
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"

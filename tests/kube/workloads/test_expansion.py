@@ -10,7 +10,7 @@ import pytest
 from berth.kube.defaults import resolve_priorities
 from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.objects import Pod, PriorityClass
-from berth.kube.validation import validate_pod
+from berth.kube.validation.objects import validate_pod
 from berth.kube.workloads import expansion
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 from tests.kube import written

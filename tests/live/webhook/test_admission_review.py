@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.live.webhook import admission
 from tests.live.webhook.reviews import Json, pod, review
 

@@ -57,6 +57,7 @@ from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load
 from berth.kube.manifests.positions import yaml_line
 from berth.kube.scheduler_configuration.reading import KIND as CONFIGURATION
 from berth.kube.text import yaml_reader
+from berth.kube.text.decoding import YamlError
 
 # --- changes --------------------------------------------------------------------------------------
 # The options that are changes, in the order in which they were given.
@@ -184,7 +185,7 @@ def _document(file: str) -> tuple[str, object]:
         raise click.ClickException(f"{file}: cannot be read: {error.strerror or error}") from None
     try:
         documents = [document.value for document in yaml_reader.read(text)]
-    except yaml_reader.YamlError as error:
+    except YamlError as error:
         raise click.ClickException(f"{file}: not valid YAML: {error}") from None
     if len(documents) != 1:
         raise click.ClickException(f"{file}: expected one document, found {len(documents) or 'nothing'}")

@@ -43,8 +43,8 @@ from berth.kube.objects import (
 from berth.kube.pods import is_finished
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
-from berth.kube.validation import validate_pod
 from berth.kube.validation.containers import validate_mounts
+from berth.kube.validation.objects import validate_pod
 from berth.kube.versions import NEWEST, KubernetesVersion
 
 # Rules that take part only in the cases that name them.

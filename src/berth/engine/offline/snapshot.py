@@ -42,8 +42,9 @@ from berth.kube.objects import (
 from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pods import GroupKey, group_of, is_finished, is_terminating, minimum_of
 from berth.kube.taints import condition_notes, condition_taints
-from berth.kube.validation import FieldError, selector_errors, validate
 from berth.kube.validation.annotation import fault_of
+from berth.kube.validation.errors import FieldError
+from berth.kube.validation.objects import selector_errors, validate
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, MIRROR_POD, ZONE
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 

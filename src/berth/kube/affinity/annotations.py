@@ -22,8 +22,8 @@ import msgspec
 from berth.kube.defaults import merge_affinity_keys
 from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
 from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
-from berth.kube.text import json_reader, yaml_reader
-from berth.kube.text.decoding import DecodeError, convert, unknown_field
+from berth.kube.text import json_reader
+from berth.kube.text.decoding import DecodeError, YamlError, convert, unknown_field
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
 # Where rules stand in a pod.
@@ -108,7 +108,7 @@ def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
     try:
         raw = _decode(text, annotation)
         rules = convert(raw, kind)
-    except yaml_reader.YamlError as error:
+    except YamlError as error:
         detail = f"is neither JSON nor YAML: {error}"
         raise AnnotationError("", detail, text, annotation=annotation) from None
     except DecodeError as error:
@@ -124,6 +124,8 @@ def _decode(text: str, annotation: str) -> object:
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
+        from berth.kube.text import yaml_reader  # noqa: PLC0415 - takes long, and most are JSON
+
         documents = [document.value for document in yaml_reader.read(text, most_expanded=_MAX_EXPANDED)]
     else:
         if (name := json_reader.repeated_name(text)) is not None:  # most readers take the last

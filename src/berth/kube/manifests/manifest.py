@@ -24,8 +24,9 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import Pod
 from berth.kube.text import json_reader, yaml_reader
-from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, possible, show, without_nulls
-from berth.kube.validation import FieldError, validate
+from berth.kube.text.decoding import TOO_DEEP, DecodeError, YamlError, convert, possible, show, without_nulls
+from berth.kube.validation.errors import FieldError
+from berth.kube.validation.objects import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -295,7 +296,7 @@ def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[_Fo
     while True:
         try:
             document = next(documents, None)
-        except yaml_reader.YamlError as error:
+        except YamlError as error:
             raise ManifestError(f"{name}: not valid YAML: {error}") from None
         if document is None:
             return

@@ -20,8 +20,8 @@ from berth.kube.scheduler_configuration.model import (
     Profile,
     SchedulerConfiguration,
 )
-from berth.kube.text import json_reader, yaml_reader
-from berth.kube.text.decoding import DecodeError, convert, show, unknown_field, without_nulls
+from berth.kube.text import json_reader
+from berth.kube.text.decoding import DecodeError, YamlError, convert, show, unknown_field, without_nulls
 from berth.kube.validation.errors import Errors, Path, render
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
@@ -73,7 +73,7 @@ def read(
         raw = without_nulls(_value(text))
         _check_head(raw)
         found, errors = _complete(_decoded(raw), default_scheduler_name)
-    except (yaml_reader.YamlError, json_reader.JsonError, DecodeError) as error:
+    except (YamlError, json_reader.JsonError, DecodeError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     except UnknownFieldError as error:
         raise ConfigurationError(f'{file}: unknown field "{error.path}": {_advice(error.path)}') from None
@@ -103,6 +103,8 @@ def _value(text: str) -> object:
             if (repeated := json_reader.repeated_key(content)) is not None:
                 raise DecodeError(repeated, "is set twice in the same mapping")
             return value
+    from berth.kube.text import yaml_reader  # noqa: PLC0415 - takes long, and not everybody has a file
+
     documents = [document.value for document in yaml_reader.read(text)]
     if len(documents) != 1:
         detail = f"expected one {KIND}, found {len(documents) or 'nothing'}" + (

@@ -15,7 +15,7 @@ from berth.kube.schema.budget import told
 from berth.kube.schema.checks import conforms, problems, prune
 from berth.kube.schema.constraints import violations
 from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 
 Gvk = tuple[str, str, str]
 

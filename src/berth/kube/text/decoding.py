@@ -37,6 +37,14 @@ _WIDTHS = {
 TOO_DEEP = "nested too deeply"
 
 
+class YamlError(ValueError):
+    """The text is not YAML that Kubernetes would read; `line` counts from 1."""
+
+    def __init__(self, detail: str, line: int | None = None) -> None:
+        super().__init__(f"line {line}: {detail}" if line else detail)
+        self.line = line
+
+
 class DecodeError(ValueError):
     """A value does not have the form its field needs; `path` is empty for the object itself."""
 

@@ -22,6 +22,8 @@ try:
 except ImportError:  # PyYAML without libyaml: slower, otherwise the same
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
+from berth.kube.text.decoding import YamlError
+
 YamlParser = _Loader
 
 _MAX_DEPTH = 200
@@ -54,14 +56,6 @@ _integer = re.compile(
 ).fullmatch
 _float = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
 _NUMBER_START = frozenset("+-.0123456789")
-
-
-class YamlError(ValueError):
-    """The text is not YAML that Kubernetes would read; `line` counts from 1."""
-
-    def __init__(self, detail: str, line: int | None = None) -> None:
-        super().__init__(f"line {line}: {detail}" if line else detail)
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True)

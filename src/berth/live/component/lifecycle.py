@@ -23,10 +23,13 @@ from berth.live.discovery import ask_version
 from berth.live.errors import ApiError, Unauthorized
 from berth.live.logs import say
 from berth.live.turns import Limiter
-from berth.machines.rates import lasting
+from berth.machines.rates import lasting, steady
 
 _log = logging.getLogger(__name__)
 _RETRY = 2.0
+_LOOK = 0.05  # seconds between two looks whether everything was listed
+_UNANSWERED = 2.0  # seconds that whoever asks how a component is has to wait at most
+_WITHOUT_COLLECTOR = 30.0  # seconds that lists may take before garbage is looked for
 
 
 class StartError(Exception):
@@ -114,6 +117,8 @@ async def run_component(
             while await rounds.run(version):
                 say(_log, logging.INFO, "The server is of another version: beginning anew")
                 rounds.begin()
+                gc.unfreeze()
+                gc.collect()  # all that was known before
 
 
 class _Rounds(Collector):
@@ -137,6 +142,7 @@ class _Rounds(Collector):
         """Work until cancelled, or until the server is followed as another version: then True."""
         async with asyncio.TaskGroup() as group:
             following = group.create_task(self._work.follow())
+            collecting = group.create_task(self._collect_garbage())
             acting = group.create_task(self._act())
             changing = group.create_task(_never() if version is None else version.change(self._client))
             try:
@@ -147,7 +153,23 @@ class _Rounds(Collector):
                 await asyncio.wait((acting,))
                 following.cancel()
                 changing.cancel()
+                collecting.cancel()
         return changed
+
+    async def _collect_garbage(self) -> None:
+        """Look for garbage once everything was listed; what is there then is not gone through again."""
+        gc.disable()
+        try:
+            await self.listed(_WITHOUT_COLLECTOR)
+        finally:
+            gc.freeze()
+            gc.enable()
+
+    async def listed(self, longest: float) -> None:
+        """Wait until everything was listed, or so many seconds."""
+        until = steady() + longest
+        while self.unsynced() is not None and steady() < until:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(_LOOK)
 
     async def _act(self) -> None:
         fence, work = self._fence, self._work
@@ -207,7 +229,8 @@ async def _endpoints(
     live_checks = {} if settings.election is None else {"leaderElection": rounds.failing}
 
     async def answer() -> None:
-        # In a thread: what the component needs to know is listed meanwhile.
+        # To list what the component needs to know goes first; and it goes on meanwhile, so in a thread.
+        await rounds.listed(_UNANSWERED)
         module = await asyncio.to_thread(importlib.import_module, "berth.live.component.serving")
         async with module.serve(
             serving, checks, registry, client.unlimited(), live_checks=live_checks, listener=listener

@@ -19,7 +19,7 @@ from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, SchemaRegistry, budget
 from berth.kube.schema.scalars import json_type
 from berth.kube.text import json_reader, yaml_reader
-from berth.kube.text.decoding import TOO_DEEP, without_nulls
+from berth.kube.text.decoding import TOO_DEEP, YamlError, without_nulls
 from berth.server import errors, protobuf
 from berth.server.http.requests import ApiRequest
 from berth.server.registry.strategy import Endpoint
@@ -127,7 +127,7 @@ def _decode_yaml(request: ApiRequest, body: bytes) -> Any:  # noqa: ANN401 - any
         # As upstream, which looks at the first document of several.
         value = next((document.value for document in documents), None)
         _refuse_infinite(value)
-    except (yaml_reader.YamlError, UnicodeDecodeError, RecursionError) as error:
+    except (YamlError, UnicodeDecodeError, RecursionError) as error:
         raise errors.bad_request(f"error decoding YAML: {error}") from None
     request.repeated += [f"yaml: unmarshal errors:\n  {one}" for one in repeated]
     # Aliases share what they stand for; what is stored must not.
@@ -143,7 +143,7 @@ def _refuse_infinite(value: object) -> None:
         elif isinstance(one, list):
             waiting += one
         elif isinstance(one, float) and not math.isfinite(one):
-            raise yaml_reader.YamlError(f"json: unsupported value: {one}")
+            raise YamlError(f"json: unsupported value: {one}")
 
 
 # --- schemas

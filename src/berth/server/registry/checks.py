@@ -14,9 +14,16 @@ from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, format_quantity
 from berth.kube.objects import RawObject
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
-from berth.kube.validation import FieldError
 from berth.kube.validation.containers import PORT_RANGE, port_name_errors
-from berth.kube.validation.errors import DUPLICATE, FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, TOO_MANY
+from berth.kube.validation.errors import (
+    DUPLICATE,
+    FORBIDDEN,
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_MANY,
+    FieldError,
+)
 from berth.server import errors
 from berth.server.fields import at
 

@@ -11,8 +11,7 @@ import random
 from collections.abc import Callable
 
 from berth.kube.objects import Key, RawObject
-from berth.kube.validation import FieldError
-from berth.kube.validation.errors import FORBIDDEN, INVALID
+from berth.kube.validation.errors import FORBIDDEN, INVALID, FieldError
 from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
 from berth.server.registry.checks import IMMUTABLE, copy_field

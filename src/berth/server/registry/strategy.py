@@ -26,9 +26,9 @@ from berth.kube.objects import ObjectMeta, RawObject
 from berth.kube.quota.exclusive import ExclusiveDomains
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.times import stamp
-from berth.kube.validation import FieldError, validate
-from berth.kube.validation.errors import Errors
+from berth.kube.validation.errors import Errors, FieldError
 from berth.kube.validation.metadata import check_metadata
+from berth.kube.validation.objects import validate
 from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors

@@ -33,9 +33,8 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import owner_key
 from berth.kube.pods import is_active
-from berth.kube.validation import FieldError
 from berth.kube.validation.annotation import check_annotation, fault_of
-from berth.kube.validation.errors import Errors
+from berth.kube.validation.errors import Errors, FieldError
 from berth.kube.workloads.expansion import expand
 
 DEPLOYMENT, DAEMON_SET = DEPLOYMENTS.kind, DAEMON_SETS.kind

@@ -42,7 +42,8 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import ownership
 from berth.kube.pods import is_active
-from berth.kube.validation import FieldError, selector_errors, validate
+from berth.kube.validation.errors import FieldError
+from berth.kube.validation.objects import selector_errors, validate
 from berth.kube.workloads.expansion import MAX_PODS_OF_A_WORKLOAD
 
 _T = TypeVar("_T")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
-from berth.kube.validation.errors import NOT_FOUND
+from berth.kube.validation.errors import NOT_FOUND, FieldError
 from berth.kube.validation.resources import NEGATIVE
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks

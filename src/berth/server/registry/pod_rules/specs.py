@@ -8,7 +8,7 @@ from typing import Any
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, label, one_of, required

@@ -13,7 +13,7 @@ from typing import Any
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.server.fields import annotations_of, at, mapping, mappings, without
 from berth.server.registry import checks

@@ -8,8 +8,7 @@ import json
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.schema.scalars import json_type
-from berth.kube.validation import FieldError
-from berth.kube.validation.errors import TOO_LONG
+from berth.kube.validation.errors import TOO_LONG, FieldError
 from berth.server.fields import annotations_of, mapping
 from berth.server.registry import writes
 from berth.server.registry.checks import Found, each, forbidden, invalid, required

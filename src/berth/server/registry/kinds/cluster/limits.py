@@ -18,7 +18,7 @@ from berth.kube.amounts.resource_lists import aggregate, limits_of, requests_of
 from berth.kube.objects import Pod, RawObject
 from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.server import errors
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks, quotas

@@ -17,7 +17,7 @@ from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, patterns
 from berth.kube.schema.registry import TooManyDefaultsError
 from berth.kube.schema.structural import structural_errors
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_annotated
 from berth.server import errors
 from berth.server.fields import annotations_of

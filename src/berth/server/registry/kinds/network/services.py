@@ -10,9 +10,8 @@ import ipaddress
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
 from berth.kube.validation.containers import PROTOCOLS
-from berth.kube.validation.errors import DUPLICATE
+from berth.kube.validation.errors import DUPLICATE, FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, once, one_of, required

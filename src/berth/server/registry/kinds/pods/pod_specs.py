@@ -12,7 +12,7 @@ import msgspec
 from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry.checks import decode_as, fill, spec_of, spell_amounts
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors

@@ -25,7 +25,8 @@ from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
-from berth.kube.validation import FieldError, validate_pod
+from berth.kube.validation.errors import FieldError
+from berth.kube.validation.objects import validate_pod
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, without
 from berth.server.registry import writes

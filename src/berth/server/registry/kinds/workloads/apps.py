@@ -11,7 +11,7 @@ from typing import Any
 
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import JOB_NAME
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error

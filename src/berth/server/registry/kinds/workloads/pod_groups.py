@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FieldError
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks

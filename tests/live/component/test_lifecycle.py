@@ -1,0 +1,111 @@
+"""What a component does first, and what it puts off until everything was listed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from berth.live.client import Client
+from berth.live.component import lifecycle
+from berth.live.component.endpoint import ServingSettings, listen
+from berth.live.component.lifecycle import ComponentSettings, Work, run_component
+from berth.live.kubeconfig import tls_context
+from tests.support.api.fake import FakeApi, serving
+from tests.support.waiting import running, until
+
+
+class Listing:
+    """Work that has listed everything when it is told so."""
+
+    def __init__(self) -> None:
+        self.listed = self.acts = False
+
+    def make(self, client: Client, registry: CollectorRegistry) -> Work:
+        del client, registry
+
+        async def act() -> None:
+            self.acts = True
+            await asyncio.Event().wait()
+
+        async def follow() -> None:
+            await asyncio.Event().wait()
+
+        return Work(follow=follow, act=act, unsynced=lambda: None if self.listed else "not listed yet: pods")
+
+
+def settings(folder: Path, url: str, serving: ServingSettings | None = None) -> ComponentSettings:
+    path = folder / "config"
+    body = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    path.write_text(json.dumps(body))
+    return ComponentSettings(kubeconfig=str(path), serving=serving)
+
+
+def server() -> FakeApi:
+    api = FakeApi()
+    api.documents["/api"] = {}
+    return api
+
+
+def test_garbage_is_looked_for_once_everything_was_listed(tmp_path: Path) -> None:
+    """Lists make none; and what they make is not gone through again."""
+
+    async def story() -> None:
+        work = Listing()
+        before = gc.get_threshold()
+        try:
+            async with (
+                serving(server()) as client,
+                running(run_component(settings(tmp_path, client.url), work.make)),
+            ):
+                await until(lambda: work.acts)
+                assert not gc.isenabled()
+                work.listed = True
+                await until(gc.isenabled)
+                assert gc.get_freeze_count() > 0
+            assert gc.isenabled()
+        finally:
+            gc.set_threshold(*before)
+            gc.unfreeze()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_health_is_told_once_everything_was_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, listed: bool
+) -> None:
+    """Or after a while; who asks before has to wait for the answer, but is not turned away."""
+    monkeypatch.setattr(lifecycle, "_UNANSWERED", 60.0 if listed else 0.2)
+
+    async def story() -> None:
+        work = Listing()
+        free = listen("127.0.0.1", 0)
+        port = free.getsockname()[1]
+        free.close()
+        given = ServingSettings(port=port)
+        async with (
+            serving(server()) as client,
+            running(run_component(settings(tmp_path, client.url, given), work.make)),
+        ):
+            await until(lambda: work.acts)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            if listed:
+                assert not reader.at_eof()
+                work.listed = True
+            await writer.start_tls(tls_context(verified=False))
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    asyncio.run(story())
+    gc.unfreeze()
