@@ -111,3 +111,23 @@ def test_blocked_domains_stay_the_same_object_while_they_and_the_nodes_are_the_s
     assert second.tolist() == [BLOCKED if number % 3 == 2 else 0 for number in range(NODES)]
     add_node(cluster, NODES)
     assert blocked.of(full).tolist() == [BLOCKED if number % 3 == 2 else 0 for number in range(NODES + 1)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_counter_says_the_same_whenever_it_is_asked(seed: int) -> None:
+    """Pods and nodes that came before anybody asked count like those that come afterwards."""
+    chance = random.Random(seed)  # noqa: S311
+    cluster = make_cluster()
+    late, always = counters_of(cluster, HOSTNAME)
+    for _ in range(40):
+        slot, weight = chance.randrange(cluster.nodes.count), chance.choice((-1, 1, 1, 5))
+        for counter in (late, always):
+            counter.add(slot, weight)
+        if chance.random() < 0.2:
+            add_node(cluster, cluster.nodes.count)
+        assert len(always.counts) == cluster.nodes.column(HOSTNAME).capacity
+    assert late.counts.tolist() == always.counts.tolist()
+    for counter in (late, always):
+        counter.add(3, 7)
+    assert late.counts.tolist() == always.counts.tolist()
+    assert late.total == always.total == late.counts.sum()

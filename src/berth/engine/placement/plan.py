@@ -276,7 +276,9 @@ class Plan:
         self.node_rules: Sequence[NodeRule] = self.answers.rules
         self.topology_rules: list[TopologyRule] = compiled(TOPOLOGY_RULES, cluster, pod_class)
         options = pod_class.options
-        self._filtering = [rule for rule in self.topology_rules if rule.name not in options.not_filtering]
+        self._filtering = self.topology_rules
+        if options.not_filtering:
+            self._filtering = [r for r in self.topology_rules if r.name not in options.not_filtering]
         self._scoring = [
             (rule, options.weights[rule.name]) for rule in self.topology_rules if rule.name in options.weights
         ]

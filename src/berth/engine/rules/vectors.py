@@ -105,8 +105,12 @@ class FeasibleDomains:
     def _count(self, blocked: Int32Array) -> None:
         self._blocked = blocked.copy()
         self._nodes_version = self._nodes.version
-        feasible = self._column.ids[np.flatnonzero(blocked == 0)]
-        self._counts = np.bincount(feasible, minlength=self._column.capacity)
+        if blocked.any():
+            feasible = self._column.ids[np.flatnonzero(blocked == 0)]
+            self._counts = np.bincount(feasible, minlength=self._column.capacity)
+        else:
+            self._counts = self._column.nodes.astype(np.intp)
+            self._counts[0] = len(blocked) - self._counts.sum()
         self._found = self._counts > 0
 
     def _correct(self, blocked: Int32Array, slots: list[int]) -> None:

@@ -111,7 +111,6 @@ class Counter:
 
     Attributes:
         column: The topology; None counts per node.
-        counts: Domain id -> sum of weights. Domain 0 (no such label) stays 0 unless `unlabelled`.
         unlabelled: Pods on nodes without the label are counted, too.
         eligible: Nodes whose pods count; None for all.
         living_only: Terminating pods do not count.
@@ -122,9 +121,11 @@ class Counter:
     __slots__ = (
         "_changed",
         "_changed_since",
+        "_counts",
+        "_size",
+        "_sums",
         "classes",
         "column",
-        "counts",
         "eligible",
         "living_only",
         "total",
@@ -142,7 +143,9 @@ class Counter:
         unlabelled: bool = False,
     ) -> None:
         self.column = column
-        self.counts: Int32Array = np.zeros(size, dtype=np.int32)
+        self._size = size
+        self._counts: Int32Array | None = None
+        self._sums: dict[int, int] = {}  # by domain, while nobody asked for counts
         self.eligible = eligible
         self.living_only = living_only
         self.unlabelled = unlabelled
@@ -154,8 +157,23 @@ class Counter:
         if column is not None:
             column.dependents[self] = None
 
+    @property
+    def counts(self) -> Int32Array:
+        """Domain id -> sum of weights. Domain 0 (no such label) stays 0 unless `unlabelled`.
+
+        Where every pod is another, most counters are never asked: they get no table over all nodes.
+        """
+        if self._counts is None:
+            self._counts = np.zeros(self._size, dtype=np.int32)
+            for domain, total in self._sums.items():
+                self._counts[domain] = total
+            self._sums.clear()
+        return self._counts
+
     def grow(self, size: int) -> None:
-        self.counts = grown(self.counts, size)
+        self._size = size
+        if self._counts is not None:
+            self._counts = grown(self._counts, size)
 
     def changed_since(self, version: int) -> list[int] | None:
         """The domains that changed since a version; None if that is so long ago that any may have."""
@@ -181,7 +199,10 @@ class Counter:
             return
         domain = slot + 1 if self.column is None else self.column.ids.item(slot)
         if domain or self.unlabelled:
-            self.counts[domain] += weight
+            if self._counts is None:
+                self._sums[domain] = self._sums.get(domain, 0) + weight
+            else:
+                self._counts[domain] += weight
             self.total += weight
             self.version += 1
             self._changed.append(domain)
@@ -198,11 +219,11 @@ class Counter:
             keep = self.eligible[slots]
             slots, weights = slots[keep], weights[keep]
         domains = slots + 1 if self.column is None else self.column.ids[slots]
-        sums = np.bincount(domains, weights=weights, minlength=len(self.counts))
-        self.counts[:] = sums.astype(np.int32)
+        sums = np.bincount(domains, weights=weights, minlength=self._size)
+        counts = self._counts = sums.astype(np.int32)
         if not self.unlabelled:
-            self.counts[0] = 0
-        self.total = int(self.counts.sum(dtype=np.int64))
+            counts[0] = 0
+        self.total = int(counts.sum(dtype=np.int64))
         self.version += 1
         self._forget_changes()
 

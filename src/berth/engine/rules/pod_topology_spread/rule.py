@@ -48,6 +48,7 @@ from berth.engine.state.columns import BoolArray, FloatArray, IndexArray, Int32A
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import TopologySpreadConstraint
+from berth.kube.selectors import Selector
 from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY, UNSCHEDULABLE
 
 SKEW = Reason(
@@ -96,24 +97,34 @@ class PodTopologySpread(TopologyRule):
         elif constraints and not stated:
             selector, path = cluster.owners.default_selector(pod_class), "defaultConstraints"
             constraints = () if selector.everything else constraints
-        hard = read_constraints(constraints, pod_class, DO_NOT_SCHEDULE, selector, path)
-        soft = read_constraints(constraints, pod_class, SCHEDULE_ANYWAY, selector, path)
         # System defaults also rank nodes that lack a key; every other constraint wants all of them.
         self._wants_all_keys = bool(stated) or not options.system_defaulted
-        hard_keys = {c.topology_key for c in hard}
-        soft_keys = {c.topology_key for c in soft} if self._wants_all_keys else set[str]()
-        self.hard = [HardConstraint(cluster, pod_class, c, hard_keys) for c in hard]
-        all_nodes = not self._wants_all_keys
-        self.soft = [SoftConstraint(cluster, pod_class, c, soft_keys, all_nodes=all_nodes) for c in soft]
-        self._soft_keys = soft_keys
-        self.filters, self.scores = bool(hard), bool(soft)
-        self.prefilter = PROCEED if hard else SKIPPED
-        self.prescore = PROCEED if soft else SKIPPED
+        self.hard: list[HardConstraint] = []
+        self.soft: list[SoftConstraint] = []
+        self._soft_keys: set[str] = set()
         self._considered: WeakSet[PodClass] = WeakSet()
         self._found_ignored: Int32Array | None = None
         self._nodes_version = -1
         if constraints:
+            self._read(constraints, selector, path)
             self._watch()
+        self.filters, self.scores = bool(self.hard), bool(self.soft)
+        self.prefilter = PROCEED if self.hard else SKIPPED
+        self.prescore = PROCEED if self.soft else SKIPPED
+
+    def _read(
+        self, constraints: Sequence[TopologySpreadConstraint], selector: Selector | None, path: str
+    ) -> None:
+        cluster, pod_class, all_nodes = self.cluster, self.pod_class, not self._wants_all_keys
+        hard = read_constraints(constraints, pod_class, DO_NOT_SCHEDULE, selector, path)
+        soft = read_constraints(constraints, pod_class, SCHEDULE_ANYWAY, selector, path)
+        hard_keys = {c.topology_key for c in hard}
+        if self._wants_all_keys:
+            self._soft_keys = {c.topology_key for c in soft}
+        self.hard = [HardConstraint(cluster, pod_class, c, hard_keys) for c in hard]
+        self.soft = [
+            SoftConstraint(cluster, pod_class, c, self._soft_keys, all_nodes=all_nodes) for c in soft
+        ]
 
     @classmethod
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
