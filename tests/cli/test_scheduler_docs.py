@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import yaml
-from prometheus_client.metrics import MetricWrapperBase
 
 from berth.cli.commands.scheduler import command
 from berth.engine.state.options import Options
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import load, problems
+from berth.machines.metrics import LabelledMetric
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.queue import FLUSH, PENDING, SchedulingPhase
 from berth.scheduler.state import SchedulerSettings
@@ -36,7 +36,7 @@ def test_every_metric_is_in_the_table() -> None:
     }
 
     assert {*families, "leader_election_master_status"} == set(rows)
-    labels = {m._name: m._labelnames for m in vars(metrics).values() if isinstance(m, MetricWrapperBase)}
+    labels = {m.name: m.label_names for m in vars(metrics).values() if isinstance(m, LabelledMetric)}
     assert len(labels) > 8
     for name, family in families.items():
         sampled = {label for sample in family.samples for label in sample.labels}

@@ -6,7 +6,7 @@ import prometheus_client
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from berth.machines.metrics import Counter, Histogram
+from berth.machines.metrics import CounterMetric, HistogramMetric
 
 _BUCKETS = (0.00001, 0.001, 0.5, 1.0, 20.0)
 _VALUES = (0.0, 0.001, 0.0010001, 0.75, 1.0, 19.9, 20.1, 1e9)
@@ -32,11 +32,13 @@ def served(counter: type, histogram: type) -> list[str]:
 
 def test_whoever_reads_the_registry_notices_no_difference() -> None:
     """Names, labels, buckets, sums and numbers are the same, to the letter."""
-    assert served(Counter, Histogram) == served(prometheus_client.Counter, prometheus_client.Histogram)
+    assert served(CounterMetric, HistogramMetric) == served(
+        prometheus_client.Counter, prometheus_client.Histogram
+    )
 
 
 def test_as_many_labels_as_there_are_names() -> None:
     """A label too few or too many is a mistake of ours, and is told."""
-    counter = Counter("attempts", "Attempts.", ("result",), registry=CollectorRegistry())
+    counter = CounterMetric("attempts", "Attempts.", ("result",), registry=CollectorRegistry())
     with pytest.raises(ValueError, match=r"the labels are \('result',\), not 2 values"):
         counter.labels("scheduled", "berth")

@@ -46,29 +46,30 @@ class Distribution:
         self.total += value
 
 
-class _Labelled(Generic[_T]):
+class LabelledMetric(Generic[_T]):
     """One number, or one for every combination of labels that was asked for."""
 
-    def __init__(self, names: tuple[str, ...], make: Callable[[], _T]) -> None:
-        self._names = names
+    def __init__(self, name: str, label_names: tuple[str, ...], make: Callable[[], _T]) -> None:
+        self.name = name
+        self.label_names = label_names
         self._make = make
-        self._children: dict[tuple[str, ...], _T] = {} if names else {(): make()}
+        self._children: dict[tuple[str, ...], _T] = {} if label_names else {(): make()}
 
     def labels(self, *values: str) -> _T:
         found = self._children.get(values)
         if found is None:
-            if len(values) != len(self._names):
-                raise ValueError(f"the labels are {self._names}, not {len(values)} values")
+            if len(values) != len(self.label_names):
+                raise ValueError(f"the labels are {self.label_names}, not {len(values)} values")
             found = self._children[values] = self._make()
         return found
 
 
-class Counter(_Labelled[Count], Collector):
+class CounterMetric(LabelledMetric[Count], Collector):
     def __init__(
         self, name: str, text: str, labels: tuple[str, ...] = (), *, registry: CollectorRegistry
     ) -> None:
-        super().__init__(labels, Count)
-        self._name, self._text = name, text
+        super().__init__(name, labels, Count)
+        self._text = text
         registry.register(self)
 
     def inc(self) -> None:
@@ -76,13 +77,13 @@ class Counter(_Labelled[Count], Collector):
         self._children[()].value += 1
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily(self._name, self._text, labels=self._names)
+        family = CounterMetricFamily(self.name, self._text, labels=self.label_names)
         for values, count in self._children.items():
             family.add_metric(values, count.value)
         yield family
 
 
-class Histogram(_Labelled[Distribution], Collector):
+class HistogramMetric(LabelledMetric[Distribution], Collector):
     def __init__(
         self,
         name: str,
@@ -92,8 +93,8 @@ class Histogram(_Labelled[Distribution], Collector):
         buckets: tuple[float, ...],
         registry: CollectorRegistry,
     ) -> None:
-        super().__init__(labels, lambda: Distribution(buckets))
-        self._name, self._text = name, text
+        super().__init__(name, labels, lambda: Distribution(buckets))
+        self._text = text
         self._bounds = [*map(floatToGoString, buckets), "+Inf"]
         registry.register(self)
 
@@ -102,7 +103,7 @@ class Histogram(_Labelled[Distribution], Collector):
         self._children[()].observe(value)
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        family = HistogramMetricFamily(self._name, self._text, labels=self._names)
+        family = HistogramMetricFamily(self.name, self._text, labels=self.label_names)
         for values, found in self._children.items():
             buckets = list(zip(self._bounds, accumulate(found.counts), strict=True))
             family.add_metric(values, buckets, found.total)

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
 from berth.engine.state.cluster import Cluster
-from berth.machines.metrics import Counter, Histogram
+from berth.machines.metrics import CounterMetric, HistogramMetric
 from berth.scheduler.groups import Groups
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 
@@ -82,7 +82,7 @@ class SchedulerMetrics:
             "Pods put into a queue, by the queue and by what put them there.",
             ("queue", "event"),
         )
-        self.incoming_entities: Counter | None = None
+        self.incoming_entities: CounterMetric | None = None
         self.unallocated = self._counter(
             "berth_scheduler_unallocated_claim_attempts",
             "Attempts to place pods that ended because a ResourceClaim has no devices yet.",
@@ -101,13 +101,13 @@ class SchedulerMetrics:
             ("extension_point", "status", "profile"),
         )
 
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
-        return Counter(name, text, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> CounterMetric:
+        return CounterMetric(name, text, labels, registry=self.registry)
 
     def _histogram(
         self, name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
-    ) -> Histogram:
-        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+    ) -> HistogramMetric:
+        return HistogramMetric(name, text, labels, buckets=buckets, registry=self.registry)
 
     # --- the queue ----------------------------------------------------------------------------------
 
