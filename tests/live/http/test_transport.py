@@ -252,6 +252,31 @@ def test_a_connection_that_the_server_closed_is_not_used() -> None:
     run(story)
 
 
+def test_a_question_survives_that_the_server_hangs_up_on_a_kept_connection() -> None:
+    """It is asked once more, on a connection of its own; what could change something is not."""
+
+    def get(client: Client) -> Coroutine[Any, Any, bytes]:
+        return client.get(PODS, "p", "default")
+
+    async def hung_up_on(ask: Callable[[Client], Coroutine[Any, Any, bytes]]) -> int:
+        """How often it is sent to a server that answers nothing but the first request."""
+        async with wired(lambda number: CREATED if number == 1 else None) as (wire, client):
+            await bind(client)
+            with pytest.raises(Unreachable, match="closed the connection"):
+                await ask(client)
+        return len(wire.requests) - 1
+
+    async def story() -> None:
+        async with wired(lambda number: None if number == 2 else CREATED) as (wire, client):
+            await bind(client)
+            assert await get(client) == b"{}"
+        assert (len(wire.requests), wire.connections) == (3, 2)
+        assert await hung_up_on(get) == 2
+        assert await hung_up_on(bind) == 1
+
+    run(story)
+
+
 def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something in between may have forgotten it without saying so."""
     monkeypatch.setattr(transport, "IDLE", 0.0)

@@ -1,7 +1,7 @@
 """One connection to a server: a request at a time, and its answer, as a whole or piece by piece.
 
-llhttp reads the answers.  Nothing is repeated: whether a request without an answer was carried out is for its
-sender to find out.
+llhttp reads the answers.  Nothing is repeated here: whether a request without an answer was carried out is
+for its sender to find out.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Whether it can be asked: open, with no answer to come, and nothing odd said before."""
         return not (self._busy or self._broken)
+
+    @property
+    def heard(self) -> bool:
+        """Whether anything came of the answer that was asked for last."""
+        return self._size > 0
 
     def send(
         self, request: bytes, answer: asyncio.Future[Answer | Stream], *, largest: int, streamed: bool = False

@@ -2,7 +2,8 @@
 
 A binding through a full HTTP client costs more than deciding on it, and importing one costs more than listing
 a cluster.  Here the head of a request is made once and only path, length and body differ.  One request is
-under way on a connection at a time, and none is repeated.  No redirects, no cookies.
+under way on a connection at a time, and none that could change something is repeated.  No redirects, no
+cookies.
 """
 
 from __future__ import annotations
@@ -103,20 +104,31 @@ class Transport:
         request = self._request(method, path, parameters, self._head(headers, kind), body)
         now = self._loop.time()
         deadline = now + seconds
-        connection = self._take(now) or await self._connect(deadline, seconds)
+        kept = self._take(now)
+        connection = kept or await self._connect(deadline, seconds)
         if fence is not None and not fence.lets_through():
             connection.close()
             raise NotSent
-        answer: asyncio.Future[Answer | Stream] = self._loop.create_future()
-        connection.send(request, answer, largest=LARGEST if largest is None else largest)
-        self._expect(connection, deadline)
+        most = LARGEST if largest is None else largest
         try:
-            found = await answer
+            return await self._answer(connection, request, most, deadline)
         except TimeoutError:
             raise TimeoutError(f"no answer for {seconds:g} seconds") from None
+        except ConnectionResetError:
+            if kept is None or method != "GET" or connection.heard:
+                raise
+        # The server had closed the connection that was kept. Questions can be asked again, nothing else.
+        connection = await self._connect(deadline, seconds)
+        return await self._answer(connection, request, most, deadline)
+
+    async def _answer(self, connection: Connection, request: bytes, largest: int, deadline: float) -> Answer:
+        answer: asyncio.Future[Answer | Stream] = self._loop.create_future()
+        connection.send(request, answer, largest=largest)
+        self._expect(connection, deadline)
+        try:
+            return await answer  # type: ignore[return-value]  # nothing else comes of what is not streamed
         finally:
             self.give_back(connection)
-        return found  # type: ignore[return-value]  # nothing else comes of a request that is not streamed
 
     async def open(
         self,
