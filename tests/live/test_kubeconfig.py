@@ -90,11 +90,24 @@ def test_certificates_in_the_file_itself(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(folder.iterdir()) == []
 
 
-def test_a_certificate_that_is_none_is_an_error(tmp_path: Path) -> None:
-    """It is not as if there were none."""
-    user = {"client-certificate-data": data(CERTIFICATE), "client-key-data": data(CERTIFICATE)}
-    with pytest.raises(OSError, match="PEM"):
-        of_kubeconfig(written(tmp_path, {}, user))
+@pytest.mark.parametrize(
+    ("cluster", "user", "why"),
+    [
+        ({"certificate-authority-data": data(b"none")}, {}, "certificate-authority holds no certificate"),
+        ({}, {"client-certificate-data": data(b"none")}, "client-certificate and client-key cannot be read"),
+        (
+            {},
+            {"client-certificate-data": data(CERTIFICATE), "client-key-data": data(CERTIFICATE)},
+            "or are not a pair",
+        ),
+    ],
+)
+def test_a_certificate_that_is_none_is_an_error(
+    cluster: dict[str, str], user: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    """Nothing is guessed about credentials that are there, and the entry is named in which they are not."""
+    with pytest.raises(OSError, match=why):
+        of_kubeconfig(written(tmp_path, cluster, user))
 
 
 def test_how_the_server_is_reached(tmp_path: Path) -> None:

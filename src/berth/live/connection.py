@@ -23,7 +23,14 @@ from urllib.parse import urlsplit
 
 from berth.live.client import Client
 from berth.live.http.transport import Transport
-from berth.live.kubeconfig import ACCOUNT, Access, of_account, of_kubeconfig, tls_context
+from berth.live.kubeconfig import (
+    ACCOUNT,
+    Access,
+    of_account,
+    of_kubeconfig,
+    prove_by_certificate,
+    tls_context,
+)
 
 _log = logging.getLogger(__name__)
 HOME = Path("~/.kube/config")
@@ -81,7 +88,8 @@ async def _by_library(path: str | None, context: str | None, *, compressed: bool
     authorities = configuration.ssl_ca_cert
     tls = tls_context(Path(authorities) if authorities else None, verified=configuration.verify_ssl)
     if configuration.cert_file:
-        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+        key = configuration.key_file
+        prove_by_certificate(tls, Path(configuration.cert_file), Path(key) if key else None)
     access = Access(
         server=configuration.host or "",
         context=tls,

@@ -44,12 +44,31 @@ def tls_context(authorities: Path | str | None = None, *, verified: bool = True)
     """TLS with a server of these authorities, in a file or as PEM, by default those the system trusts.
 
     Reading the system's takes long, so it is not done in vain.
+
+    Raises:
+        OSError: there is no certificate among them.
     """
     if not verified:
         return ssl._create_unverified_context()  # noqa: S323, SLF001 - as asked for
-    if isinstance(authorities, str):
-        return ssl.create_default_context(cadata=authorities)
-    return ssl.create_default_context(cafile=authorities)
+    try:
+        if isinstance(authorities, str):
+            return ssl.create_default_context(cadata=authorities)
+        return ssl.create_default_context(cafile=authorities)
+    except ssl.SSLError:
+        raise OSError("the certificate-authority holds no certificate that can be read") from None
+
+
+def prove_by_certificate(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> None:
+    """
+    Raises:
+        OSError: they cannot be read, or are not a pair.
+    """
+    if certificate is None:
+        return
+    try:
+        context.load_cert_chain(certificate, key)
+    except ssl.SSLError:
+        raise OSError("client-certificate and client-key cannot be read, or are not a pair") from None
 
 
 def of_account(environment: dict[str, str], folder: Path = ACCOUNT) -> Access | None:
@@ -131,13 +150,11 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSL
     context = tls_context(trusted, verified=not skips)
     certificate, key = (_file_or_data(user, name, folder) for name in ("client-certificate", "client-key"))
     if certificate is not None:
-        _in_file(certificate, lambda first: _in_file(key, lambda second: _load(context, first, second)))
+        _in_file(
+            certificate,
+            lambda first: _in_file(key, lambda second: prove_by_certificate(context, first, second)),
+        )
     return context
-
-
-def _load(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> None:
-    if certificate is not None:
-        context.load_cert_chain(certificate, key)
 
 
 def _in_file(content: Path | bytes | None, use: Callable[[Path | None], None]) -> None:
