@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,44 +16,16 @@ from berth.live.errors import Expired, Silent, Unreachable
 from berth.live.http import connection
 from berth.live.http.connection import unpacked
 from berth.live.wire import Frame
+from tests.support.api.wire import Answering, AnsweringServer
 from tests.support.waiting import until
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
-Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
-
-
-class Sending:
-    """A server that answers by a script.
-
-    Attributes:
-        requests: Their heads.
-        connections: How many were made.
-        open: How many there are.
-    """
-
-    def __init__(self, script: Script) -> None:
-        self.requests: list[str] = []
-        self.connections = self.open = 0
-        self._script = script
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self.open += 1
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while not writer.is_closing():
-                self.requests.append((await reader.readuntil(b"\r\n\r\n")).decode())
-                await self._script(writer)
-                await writer.drain()
-        self.open -= 1
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
 
 @asynccontextmanager
-async def sending(script: Script, seconds: float = 20.0) -> AsyncIterator[tuple[Sending, Client]]:
-    found = Sending(script)
+async def sending(answer: Answering, seconds: float = 20.0) -> AsyncIterator[tuple[AnsweringServer, Client]]:
+    found = AnsweringServer(answer)
     async with await asyncio.start_server(found.serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with Client.with_token(url, "token", context=False, timeout=seconds) as client:
@@ -95,7 +66,7 @@ def test_frames_come_as_they_are_sent() -> None:
             assert await anext(frames) == []
             step.set()
             assert [frame.type async for some in frames for frame in some] == ["ADDED", "ADDED"]
-            head = server.requests[0]
+            head = server.requests[0].decode()
             assert head.startswith(
                 "GET /api/v1/nodes?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=300 "
             )

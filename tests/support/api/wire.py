@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from tests.support.waiting import until
@@ -14,8 +14,11 @@ CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 Script = Callable[[int], bytes | None]
 
 
-class Wire:
-    """A server that answers by a script: bytes to send for the so-manieth request, or None to hang up.
+Answering = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+class AnsweringServer:
+    """A server that does something about every request, until that closes the connection.
 
     Attributes:
         requests: What came, head and body.
@@ -23,31 +26,42 @@ class Wire:
         open: How many there are.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, answer: Answering) -> None:
         self.requests: list[bytes] = []
         self.connections = self.open = 0
-        self._script = script
+        self._answer = answer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self.open += 1
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
+            while not writer.is_closing():
                 head = await reader.readuntil(b"\r\n\r\n")
                 _, *length = head.lower().split(b"content-length: ")
                 body = await reader.readexactly(int(length[0].split(b"\r\n")[0]) if length else 0)
                 self.requests.append(head + body)
-                answer = self._script(len(self.requests))
-                if answer is None:
-                    break
-                writer.write(answer)
+                await self._answer(writer)
                 await writer.drain()
-                if b"until-the-end" in answer:
-                    break
         self.open -= 1
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
+
+
+class Wire(AnsweringServer):
+    """Answers by a script: bytes to send for the so-manieth request, or None to hang up."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(self._write)
+        self._script = script
+
+    async def _write(self, writer: asyncio.StreamWriter) -> None:
+        answer = self._script(len(self.requests))
+        if answer is not None:
+            writer.write(answer)
+            await writer.drain()
+        if answer is None or b"until-the-end" in answer:
+            writer.close()
 
 
 @asynccontextmanager
