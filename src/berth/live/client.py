@@ -24,7 +24,7 @@ from berth.live.errors import (
     from_answer,
     in_words,
 )
-from berth.live.http.connection import Answer
+from berth.live.http.exchange import Answer
 from berth.live.http.transport import LARGEST_LIST, Transport
 from berth.live.kubeconfig import tls_context
 from berth.live.turns import Fence, Limiter, Urgency

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from berth.kube.versions import NEWEST
-from berth.live.http.connection import Connection
+from berth.live.http.exchange import Request
+from berth.live.http.http1 import Http1Connection
 from tests.engine.offline.what_if.worlds import budget, node, workload
 from tests.support.api.client import Client
 from tests.support.api.objects import deployment, pod
@@ -52,14 +53,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Every request that anybody sends, as method and path."""
     found: list[tuple[str, str]] = []
-    original = Connection.send
+    original = Http1Connection.send
 
-    def recorded(self: Connection, request: bytes, *args: Any, **more: Any) -> None:
-        method, path, _ = request.split(b" ", 2)
-        found.append((method.decode(), path.decode()))
+    def recorded(self: Http1Connection, request: Request, *args: Any, **more: Any) -> None:
+        found.append((request.method, request.target))
         original(self, request, *args, **more)
 
-    monkeypatch.setattr(Connection, "send", recorded)
+    monkeypatch.setattr(Http1Connection, "send", recorded)
     return found
 
 

@@ -13,8 +13,8 @@ import pytest
 from berth.kube.api_resources import NODES
 from berth.live.client import Client
 from berth.live.errors import Expired, Silent, Unreachable
-from berth.live.http import connection
-from berth.live.http.connection import unpacked
+from berth.live.http import exchange
+from berth.live.http.exchange import unpacked
 from berth.live.wire import Frame
 from tests.support.api.wire import Answering, AnsweringServer
 from tests.support.waiting import until
@@ -214,7 +214,7 @@ def test_who_stops_reading_hangs_up() -> None:
 
 def test_a_reader_that_is_behind_keeps_the_server_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so much is taken in advance; it is not silence, and nothing of it is lost."""
-    monkeypatch.setattr(connection, "AHEAD", 2**16)
+    monkeypatch.setattr(exchange, "AHEAD", 2**16)
 
     async def story() -> None:
         sent = 0

@@ -244,7 +244,7 @@ def test_a_connection_that_the_server_closed_is_not_used() -> None:
         async with wired(lambda _: CREATED) as (wire, client):
             await bind(client)
             (connection,) = client._transport._open
-            connection.transport.abort()  # as if the server had
+            connection.abort()  # as if the server had
             await until(lambda: wire.open == 0)
             await bind(client)
             assert wire.connections == 2

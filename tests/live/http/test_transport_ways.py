@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
@@ -15,25 +14,14 @@ import msgspec
 import pytest
 import uvloop
 
-from berth.certificates import self_signed
 from berth.live.connection import connect
 from berth.live.errors import in_words
 from berth.live.http.transport import Transport
-from tests.support.api.wire import CREATED, listening
+from tests.support.api.wire import CREATED, certified, listening
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(story())
-
-
-def certified(folder: Path, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """TLS for a server of these names, and for who trusts it."""
-    certificate, key = self_signed(names[0], names, dt.datetime.now(dt.UTC))
-    (folder / "cert.pem").write_bytes(certificate)
-    (folder / "key.pem").write_bytes(key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return context, ssl.create_default_context(cafile=folder / "cert.pem")
 
 
 async def get(transport: Transport, **headers: str) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+from berth.certificates import self_signed
 from tests.support.waiting import until
 
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
@@ -70,3 +73,13 @@ async def listening(script: Script, context: ssl.SSLContext | None = None) -> As
     async with await asyncio.start_server(wire.serve, "127.0.0.1", 0, ssl=context) as server:
         yield wire, server.sockets[0].getsockname()[1]
         await until(lambda: wire.open == 0)
+
+
+def certified(folder: Path, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """TLS for a server of these names, and for who trusts it."""
+    certificate, key = self_signed(names[0], names, dt.datetime.now(dt.UTC))
+    (folder / "cert.pem").write_bytes(certificate)
+    (folder / "key.pem").write_bytes(key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context, ssl.create_default_context(cafile=folder / "cert.pem")

@@ -70,6 +70,8 @@ VIEWS: dict[Resource, type[Any]] = {
 }
 # Events written at a time, once no binding is under way.
 WRITERS = 12
+# Seconds in which answers come in while many bindings are under way, so that they are heard together.
+REST = 0.003
 
 
 @click.command("scheduler")
@@ -116,13 +118,17 @@ async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None
             name: replace(found, version=server.version) for name, found in scheduler.profiles.items()
         }
         machine = Scheduler(replace(scheduler, profiles=profiles), metrics=metrics, tell=log_failed_attempt)
-        runner = Runner(client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler))
+        runner = Runner(
+            client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler, rest=REST)
+        )
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
     await run_component(settings, make, version=server, profiles=", ".join(scheduler.profiles))
 
 
-def scheduler_runs(scheduler: SchedulerSettings, *, writers: int = WRITERS) -> MachineSettings:
+def scheduler_runs(
+    scheduler: SchedulerSettings, *, writers: int = WRITERS, rest: float = 0.0
+) -> MachineSettings:
     """How the scheduler is run: bindings go first, and are finished before it ends."""
     return MachineSettings(
         concurrency=scheduler.in_flight,
@@ -130,6 +136,7 @@ def scheduler_runs(scheduler: SchedulerSettings, *, writers: int = WRITERS) -> M
         rank=_rank,
         apart=True,
         gather=0.0005,
+        rest=rest,
         drain=15.0,
         failures=logging.WARNING,
         clock=steady,

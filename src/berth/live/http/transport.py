@@ -1,9 +1,8 @@
-"""Requests to one server: HTTP/1.1 on kept-alive connections, and nothing around it.
+"""Requests to one server: HTTP/2 on one connection if it speaks that, else HTTP/1.1 on several that are kept.
 
 A binding through a full HTTP client costs more than deciding on it, and importing one costs more than listing
-a cluster.  Here the head of a request is made once and only path, length and body differ.  One request is
-under way on a connection at a time, and none that could change something is repeated.  No redirects, no
-cookies.
+a cluster.  Here the head of a request is made once and only path, length and body differ.  What could change
+something is not repeated unless the server says that it has not begun with it.  No redirects, no cookies.
 """
 
 from __future__ import annotations
@@ -11,14 +10,28 @@ from __future__ import annotations
 import asyncio
 import base64
 import math
+import os
 import re
 import ssl
 from collections import deque
 from collections.abc import Mapping
+from typing import cast
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from berth.live.errors import NotSent
-from berth.live.http.connection import Answer, Connection, Stream
+from berth.live.http import hpack
+from berth.live.http.exchange import (
+    Answer,
+    Connection,
+    Exchange,
+    Head,
+    NotCarriedOutError,
+    Owner,
+    Request,
+    Stream,
+)
+from berth.live.http.http1 import Http1Connection
+from berth.live.http.http2 import QUIET, Http2Connection
 from berth.live.turns import Fence
 
 # Bytes of an answer, its head included: it is one object, and servers store none of this size.
@@ -31,10 +44,14 @@ _CLOSING = 1.0  # seconds for connections to say goodbye
 _AS_IT_IS = re.compile(r"[A-Za-z0-9/._:~-]*")  # a path that needs no quoting
 _NOT_QUOTED = "/:~%@!$&'()*+,;="
 _PORTS = {"http": 80, "https": 443}
+_HTTP2 = "h2"  # as TLS calls it
+_ATTEMPTS = 3  # at what the server does not begin with
 
 
 class Transport:
-    """Connections to one server, as many as there are requests at a time.
+    """Connections to one server: one for all requests, or as many as there are requests at a time.
+
+    $DISABLE_HTTP2 makes it the latter whatever the server speaks, as it does for other Kubernetes clients.
 
     Args:
         url: Of the server; its path goes before every other. A name and a password in it prove who we are,
@@ -61,6 +78,9 @@ class Transport:
         self._secure = parts.scheme == "https"
         self._host, self._port = _place(parts)
         self._context = context if self._secure else None
+        self._may_share = self._context is not None and not os.environ.get("DISABLE_HTTP2")
+        if self._context is not None:
+            self._context.set_alpn_protocols([_HTTP2, "http/1.1"] if self._may_share else ["http/1.1"])
         self._server_hostname = (server_hostname or self._host) if self._secure else None
         self._name = _netloc(parts)
         self._prefix = quote(parts.path.rstrip("/"), safe=_NOT_QUOTED)
@@ -70,13 +90,15 @@ class Transport:
             self._prefix = f"http://{self._name}{self._prefix}"
             self._own |= _basic(self._proxy, "Proxy-Authorization")
         self._encoding = "gzip" if compressed else "identity"
-        self._heads: dict[tuple[str, str, bool], tuple[Mapping[str, str], bytes]] = {}
+        self._heads: dict[tuple[str, str, bool], tuple[Mapping[str, str], Head]] = {}
         self._open: set[Connection] = set()
-        self._idle: deque[Connection] = deque()  # the one used last is the last
+        self._shared: Http2Connection | None = None
+        self._sharing = asyncio.Lock()  # while it is found out whether there can be one for all
+        self._idle: deque[Http1Connection] = deque()  # the one used last is the last
+        self._awaited: set[Exchange] = set()
         self._all_gone = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
-        self._silences: dict[Connection, float] = {}
 
     async def ask(  # noqa: PLR0913 - all but six are optional
         self,
@@ -102,33 +124,36 @@ class Transport:
             OSError: there is no connection, or it broke, or was silent for too long.
         """
         request = self._request(method, path, parameters, self._head(headers, kind), body)
-        now = self._loop.time()
-        deadline = now + seconds
-        kept = self._take(now)
-        connection = kept or await self._connect(deadline, seconds)
-        if fence is not None and not fence.lets_through():
-            connection.close()
-            raise NotSent
+        deadline = self._loop.time() + seconds
         most = LARGEST if largest is None else largest
-        try:
-            return await self._answer(connection, request, most, deadline)
-        except TimeoutError:
-            raise TimeoutError(f"no answer for {seconds:g} seconds") from None
-        except ConnectionResetError:
-            if kept is None or method != "GET" or connection.heard:
-                raise
-        # The server had closed the connection that was kept. Questions can be asked again, nothing else.
-        connection = await self._connect(deadline, seconds)
-        return await self._answer(connection, request, most, deadline)
-
-    async def _answer(self, connection: Connection, request: bytes, largest: int, deadline: float) -> Answer:
-        answer: asyncio.Future[Answer | Stream] = self._loop.create_future()
-        connection.send(request, answer, largest=largest)
-        self._expect(connection, deadline)
-        try:
-            return await answer  # type: ignore[return-value]  # nothing else comes of what is not streamed
-        finally:
-            self.give_back(connection)
+        refused = 0
+        while True:
+            connection = self._kept()
+            kept = connection is not None
+            if connection is None:
+                connection = await self._connection(deadline, seconds)
+                if not connection.usable:
+                    continue  # others were quicker
+            if fence is not None and not fence.lets_through():
+                self.give_back(connection)
+                raise NotSent
+            exchange = Exchange(self._loop, connection, most)
+            connection.send(request, exchange)
+            self._expect(exchange, deadline)
+            try:
+                return await exchange.answer  # type: ignore[return-value]  # only streams are streamed
+            except TimeoutError:
+                raise TimeoutError(f"no answer for {seconds:g} seconds") from None
+            except NotCarriedOutError:
+                refused += 1
+                if refused == _ATTEMPTS:
+                    raise
+            except ConnectionResetError:
+                # The server had closed the kept connection. Questions can be asked again, nothing else.
+                if not kept or method != "GET" or exchange.heard:
+                    raise
+            finally:
+                connection.release(exchange)
 
     async def open(
         self,
@@ -155,21 +180,22 @@ class Transport:
         """
         head = self._head(headers, ("", accept), streamed=True)
         request = self._request("GET", path, parameters, head, None)
-        now = self._loop.time()
-        connection = self._take(now) or await self._connect(now + seconds, seconds)
-        answer: asyncio.Future[Answer | Stream] = self._loop.create_future()
-        connection.send(request, answer, largest=LARGEST, streamed=True)
-        self._silences[connection] = silence
-        self._expect(connection, self._loop.time() + silence)
+        connection, deadline = self._kept(), self._loop.time() + seconds
+        while connection is None or not connection.usable:
+            connection = await self._connection(deadline, seconds)
+        exchange = Exchange(self._loop, connection, LARGEST, streamed=True)
+        exchange.silence = silence
+        connection.send(request, exchange)
+        self._expect(exchange, self._loop.time() + silence)
         try:
-            found = await answer
-        except TimeoutError:
-            raise TimeoutError(f"no answer for {silence:g} seconds") from None
-        except BaseException:
-            self.give_back(connection)
+            found = await exchange.answer
+        except BaseException as error:
+            connection.release(exchange)
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"no answer for {silence:g} seconds") from None
             raise
         if isinstance(found, Answer):
-            self.give_back(connection)
+            connection.release(exchange)
         return found
 
     async def close(self) -> None:
@@ -183,7 +209,7 @@ class Transport:
                     await self._all_gone.wait()
         except TimeoutError:
             for connection in list(self._open):
-                connection.transport.abort()
+                connection.abort()
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -195,26 +221,22 @@ class Transport:
         method: str,
         path: str,
         parameters: Mapping[str, str] | None,
-        head: bytes,
+        head: Head,
         body: bytes | None,
-    ) -> bytes:
+    ) -> Request:
         if _AS_IT_IS.fullmatch(path) is None:
             path = quote(path, safe=_NOT_QUOTED)
         if parameters:
             path = f"{path}?{urlencode(parameters, quote_via=quote)}"
-        line = f"{method} {self._prefix}{path} HTTP/1.1\r\n".encode("ascii")
-        if body is None:
-            return b"%b%b\r\n\r\n" % (line, head)
-        return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (line, head, len(body), body)
+        return Request(method, f"{self._prefix}{path}", head, body)
 
-    def _head(self, headers: Mapping[str, str], kind: tuple[str, str], *, streamed: bool = False) -> bytes:
+    def _head(self, headers: Mapping[str, str], kind: tuple[str, str], *, streamed: bool = False) -> Head:
         key = (*kind, streamed)
         known = self._heads.get(key)
         if known is not None and known[0] == headers:
             return known[1]
         content_type, accept = kind
         fields = {
-            "Host": self._name,
             "Accept": accept,
             "Accept-Encoding": "identity" if streamed else self._encoding,
             "Content-Type": content_type,
@@ -222,17 +244,24 @@ class Transport:
         }
         given = {name.lower() for name in headers}
         fields |= {name: value for name, value in self._own.items() if name.lower() not in given}
-        lines = [f"{name}: {value}" for name, value in fields.items() if value]
+        fields = {name: value for name, value in fields.items() if value}
+        lines = [f"Host: {self._name}", *(f"{name}: {value}" for name, value in fields.items())]
         if any("\r" in line or "\n" in line for line in lines):
             raise OSError("a header cannot have a line break")
-        head = "\r\n".join(lines).encode()
+        block = [(":authority", self._name), *fields.items()]
+        head = Head("\r\n".join(lines).encode(), b"".join(hpack.packed(*field) for field in block))
         self._heads[key] = dict(headers), head
         return head
 
     # --- connections --------------------------------------------------------------------------------
 
-    def _take(self, now: float) -> Connection | None:
+    def _kept(self) -> Connection | None:
         """A connection that is there; those that nobody used for long are closed."""
+        now = self._loop.time()
+        if self._shared is not None:
+            if self._shared.trusted(now):
+                return self._shared
+            self._part()
         idle = self._idle
         while idle and (idle[0].idle_since < now - IDLE or not idle[0].usable):
             idle.popleft().close()
@@ -242,96 +271,154 @@ class Transport:
                 return connection
         return None
 
-    def give_back(self, connection: Connection) -> None:
+    def _part(self) -> None:
+        """Ask no more over the connection that is for all; what is under way there is waited for."""
+        if self._shared is not None:
+            shared, self._shared = self._shared, None
+            shared.close_if_done()
+
+    def give_back(self, connection: Connection, exchange: Exchange | None = None) -> None:
         """An exchange is over, one way or another."""
-        self._silences.pop(connection, None)
-        connection.deadline = math.inf
-        if connection.usable:
-            connection.idle_since = self._loop.time()
-            self._idle.append(connection)
-        else:
-            connection.close()
+        if exchange is not None:
+            self._awaited.discard(exchange)
+        if isinstance(connection, Http2Connection):
+            if connection is not self._shared:
+                connection.close_if_done()
+        elif isinstance(connection, Http1Connection):
+            if connection.usable:
+                connection.idle_since = self._loop.time()
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def forget(self, connection: Connection) -> None:
         """A connection is closed."""
         self._open.discard(connection)
-        self._silences.pop(connection, None)
+        if connection is self._shared:
+            self._shared = None
         if not self._open:
             self._all_gone.set()
 
-    async def _connect(self, deadline: float, seconds: float) -> Connection:
+    async def _connection(self, deadline: float, seconds: float) -> Connection:
+        """A new connection, or the one for all that somebody else has made meanwhile."""
         try:
             async with asyncio.timeout_at(deadline):
-                connection = await (self._direct() if self._proxy is None else self._by_proxy(self._proxy))
+                if not self._may_share:
+                    return await self._connect()
+                async with self._sharing:
+                    found = self._kept() if self._shared is not None else None
+                    if found is None and self._may_share:
+                        found = await self._connect()
+                        self._may_share = isinstance(found, Http2Connection)
+                return found or await self._connect()
         except TimeoutError:
             raise TimeoutError(f"no connection for {seconds:g} seconds") from None
+
+    async def _connect(self) -> Connection:
+        connection = await (self._direct() if self._proxy is None else self._by_proxy(self._proxy))
         self._open.add(connection)
+        if isinstance(connection, Http2Connection):
+            try:
+                await connection.agreed
+            except BaseException:
+                connection.abort()
+                raise
+            self._part()
+            self._shared = connection
         return connection
 
     async def _direct(self) -> Connection:
-        _, connection = await self._loop.create_connection(
-            lambda: Connection(self),
+        _, opening = await self._loop.create_connection(
+            lambda: _Opening(self),
             self._host,
             self._port,
             ssl=self._context,
             server_hostname=self._server_hostname,
         )
-        return connection
+        return opening.speaking
 
     async def _by_proxy(self, proxy: SplitResult) -> Connection:
         """A connection to a proxy; for https it is told to whom to lead it on."""
         host, port = _place(proxy)
         context = ssl.create_default_context() if proxy.scheme == "https" else None
         transport, connection = await self._loop.create_connection(
-            lambda: Connection(self), host, port, ssl=context
+            lambda: Http1Connection(self), host, port, ssl=context
         )
         if self._context is None:
             return connection
         try:
             await self._lead_on(connection, _basic(proxy, "Proxy-Authorization"))
-            inner = Connection(self)
+            opening = _Opening(self)
             made = await self._loop.start_tls(
-                transport, inner, self._context, server_hostname=self._server_hostname
+                transport, opening, self._context, server_hostname=self._server_hostname
             )
         except BaseException:
             transport.abort()
             raise
         if made is None:
             raise ConnectionResetError("the proxy closed the connection")
-        inner.connection_made(made)
-        return inner
+        opening.connection_made(made)
+        return opening.speaking
 
-    async def _lead_on(self, connection: Connection, authorization: Mapping[str, str]) -> None:
+    async def _lead_on(self, connection: Http1Connection, authorization: Mapping[str, str]) -> None:
         target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         lines += [f"{name}: {value}" for name, value in authorization.items()]
-        answer: asyncio.Future[Answer | Stream] = self._loop.create_future()
-        request = "\r\n".join((*lines, "", "")).encode()
-        connection.send(request, answer, largest=LARGEST, streamed=True)
-        if isinstance(found := await answer, Answer):
+        exchange = Exchange(self._loop, connection, LARGEST, streamed=True)
+        connection.write("\r\n".join((*lines, "", "")).encode(), exchange)
+        if isinstance(found := await exchange.answer, Answer):
             raise ConnectionRefusedError(f"the proxy does not lead to {target}: HTTP status {found.status}")
 
     # --- one timer for all --------------------------------------------------------------------------
 
-    def _expect(self, connection: Connection, deadline: float) -> None:
-        """Let a connection fail if its answer is not there by then."""
-        connection.deadline = deadline
-        if self._sweep is None or self._sweep.when() > deadline:
-            if self._sweep is not None:
-                self._sweep.cancel()
+    def _expect(self, exchange: Exchange, deadline: float) -> None:
+        """Let an exchange fail if its answer is not there by then."""
+        exchange.deadline = deadline
+        self._awaited.add(exchange)
+        if self._sweep is None:
+            self._sweep = self._loop.call_at(min(deadline, self._loop.time() + QUIET), self._look_around)
+        elif self._sweep.when() > deadline:
+            self._sweep.cancel()
             self._sweep = self._loop.call_at(deadline, self._look_around)
 
     def _look_around(self) -> None:
         now, following = self._loop.time(), math.inf
-        for connection in list(self._open):
-            silence = self._silences.get(connection)
-            if silence is not None and connection.stream is not None:
-                connection.deadline = connection.stream.due(now, silence)
-            if connection.deadline <= now:
-                connection.fail(TimeoutError("silent for too long"))
+        for exchange in list(self._awaited):
+            if exchange.stream is not None:
+                exchange.deadline = exchange.stream.due(now, exchange.silence)
+            if exchange.deadline <= now:
+                exchange.connection.time_out(exchange)
             else:
-                following = min(following, connection.deadline)
+                following = min(following, exchange.deadline)
+        for connection in list(self._open):
+            if isinstance(connection, Http2Connection):
+                following = min(following, connection.look_after(now))
         self._sweep = None if following == math.inf else self._loop.call_at(following, self._look_around)
+
+
+class _Opening(asyncio.Protocol):
+    """A connection of which it is not known yet what it speaks.
+
+    Attributes:
+        speaking: What it became.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self.speaking: Http1Connection | Http2Connection
+        self._owner = owner
+        self._early: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        secure: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        shared = secure is not None and secure.selected_alpn_protocol() == _HTTP2
+        self.speaking = (Http2Connection if shared else Http1Connection)(self._owner)
+        cast("asyncio.Transport", transport).set_protocol(self.speaking)
+        self.speaking.connection_made(transport)
+        for data in self._early:
+            self.speaking.data_received(data)
+
+    def data_received(self, data: bytes) -> None:
+        self._early.append(data)  # servers may speak first
 
 
 def _split(url: str) -> SplitResult:
