@@ -144,8 +144,8 @@ def test_not_a_byte_is_sent_when_the_fence_closed_on_the_way() -> None:
                 with pytest.raises(NotSent):
                     await client.patch(PODS, "p", {}, namespace="default")
             assert (refused.value.code, refused.value.reason) == (409, "Conflict")
-            await until(lambda: len(received) == 3)
-        assert received == [b"", b"", b""]
+            await until(lambda: bool(received))
+        assert set(received) == {b""}
 
     asyncio.run(story())
 

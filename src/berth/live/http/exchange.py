@@ -17,7 +17,7 @@ import msgspec
 AHEAD = 2**21
 
 
-class Head(msgspec.Struct, frozen=True):
+class RequestHead(msgspec.Struct, frozen=True):
     """The fields of a request, made once for many: lines for HTTP/1.1, and packed for HTTP/2."""
 
     lines: bytes
@@ -27,7 +27,7 @@ class Head(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     method: str
     target: str
-    head: Head
+    head: RequestHead
     body: bytes | None
 
 

@@ -24,10 +24,10 @@ from berth.live.http.exchange import (
     Answer,
     Connection,
     Exchange,
-    Head,
     NotCarriedOutError,
     Owner,
     Request,
+    RequestHead,
     Stream,
 )
 from berth.live.http.http1 import Http1Connection
@@ -90,7 +90,7 @@ class Transport:
             self._prefix = f"http://{self._name}{self._prefix}"
             self._own |= _basic(self._proxy, "Proxy-Authorization")
         self._encoding = "gzip" if compressed else "identity"
-        self._heads: dict[tuple[str, str, bool], tuple[Mapping[str, str], Head]] = {}
+        self._heads: dict[tuple[str, str, bool], tuple[Mapping[str, str], RequestHead]] = {}
         self._open: set[Connection] = set()
         self._shared: Http2Connection | None = None
         self._sharing = asyncio.Lock()  # while it is found out whether there can be one for all
@@ -221,7 +221,7 @@ class Transport:
         method: str,
         path: str,
         parameters: Mapping[str, str] | None,
-        head: Head,
+        head: RequestHead,
         body: bytes | None,
     ) -> Request:
         if _AS_IT_IS.fullmatch(path) is None:
@@ -230,7 +230,9 @@ class Transport:
             path = f"{path}?{urlencode(parameters, quote_via=quote)}"
         return Request(method, f"{self._prefix}{path}", head, body)
 
-    def _head(self, headers: Mapping[str, str], kind: tuple[str, str], *, streamed: bool = False) -> Head:
+    def _head(
+        self, headers: Mapping[str, str], kind: tuple[str, str], *, streamed: bool = False
+    ) -> RequestHead:
         key = (*kind, streamed)
         known = self._heads.get(key)
         if known is not None and known[0] == headers:
@@ -249,7 +251,7 @@ class Transport:
         if any("\r" in line or "\n" in line for line in lines):
             raise OSError("a header cannot have a line break")
         block = [(":authority", self._name), *fields.items()]
-        head = Head("\r\n".join(lines).encode(), b"".join(hpack.packed(*field) for field in block))
+        head = RequestHead("\r\n".join(lines).encode(), b"".join(hpack.packed(*field) for field in block))
         self._heads[key] = dict(headers), head
         return head
 
