@@ -65,9 +65,15 @@ def test_what_is_no_head_is_told(block: bytes) -> None:
         (b"\x48\x84\xff\xff\xff\xff", "before its end"),
         (b"\xff\xff\xff\xff\xff\xff\x01", "too large"),
         (b"\x48\x02ab", "invalid literal"),
+        (b"\x48\x7f\x82\x07" + b"2" * 1025, "too large"),
     ],
 )
 def test_what_a_head_cannot_be(block: bytes, why: str) -> None:
     """Why it is none is told."""
     with pytest.raises(ValueError, match=why):
         hpack.read_head(block)
+
+
+def test_names_that_cannot_matter_are_not_decoded() -> None:
+    """However long they are, they take no time and no room: what is no code at all is not even noticed."""
+    assert hpack.read_head(b"\x88\x00\x91" + b"\xff" * 17 + b"\x01v") == (200, {})

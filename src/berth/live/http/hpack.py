@@ -15,6 +15,8 @@ _PLACES = {b":authority": 1, b":method": 2, b":path": 4, b":scheme": 6, b"accept
 _PLACES |= {b"authorization": 23, b"content-length": 28, b"content-type": 31, b"user-agent": 58}
 _NAMES = dict.fromkeys(_STATUSES, b":status") | {26: b"content-encoding", 53: b"retry-after"}
 _OF_INTEREST = frozenset(_NAMES.values())
+# Bytes of a coded name that may be one of them, as no letter of theirs has more than a byte, and of a value.
+_LONGEST_NAME, _LONGEST_VALUE = max(map(len, _OF_INTEREST)), 2**10
 # How many bits the Huffman code of each byte and of the end has, in base 36; codes of one length go up.
 _BITS = (
     "dnsssssssoussussssssssusssssssss6aacd68baa8b8666555666666678f6cad67777777777777777777777878djde6"
@@ -63,9 +65,11 @@ def read_head(block: bytes) -> tuple[int, dict[bytes, bytes]]:
                     name = _NAMES.get(_in_table(place))
                 else:
                     coded, name, at = _read_text(block, at)
-                    name = _decoded(name) if coded else name
+                    name = _decoded(name) if coded and len(name) <= _LONGEST_NAME else name
                 coded, value, at = _read_text(block, at)
                 if name in _OF_INTEREST:
+                    if len(value) > _LONGEST_VALUE:
+                        raise ValueError("a value in a head is too large")
                     fields[name] = _decoded(value) if coded else value
     except IndexError:
         raise ValueError("a head is cut off") from None
