@@ -17,7 +17,9 @@ import uvloop
 from berth.live.connection import connect
 from berth.live.errors import in_words
 from berth.live.http.transport import Transport
+from tests.support.api.http2 import Call, Http2Server
 from tests.support.api.wire import CREATED, certified, listening
+from tests.support.waiting import until
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -75,8 +77,14 @@ class Proxying:
         writer.close()
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+SECURE = pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+LOOPS = pytest.mark.parametrize(
+    "loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
+)
+
+
+@SECURE
+@LOOPS
 def test_a_proxy_leads_to_a_server_with_tls(
     loop: Callable[[], asyncio.AbstractEventLoop],
     tmp_path: Path,
@@ -110,6 +118,41 @@ def test_a_proxy_leads_to_a_server_with_tls(
             "Proxy-Authorization: Basic bWU6cCB3",
         ]
         assert b"Proxy-Authorization" not in wire.requests[0]
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(story())
+
+
+@SECURE
+@LOOPS
+def test_a_proxy_leads_to_a_server_that_speaks_http2(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    secure: bool,
+) -> None:
+    """One connection through it is for all requests, and whoever speaks first is understood."""
+
+    async def story() -> None:
+        context, trusting = certified(tmp_path, "127.0.0.1")
+        context.set_alpn_protocols(["h2"])
+        server, proxying = Http2Server(Call.answer, {}), Proxying()
+        own, trusts_proxy = certified(tmp_path, "localhost")
+        monkeypatch.setattr(ssl, "create_default_context", lambda: trusts_proxy)
+        async with (
+            await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context) as listener,
+            await asyncio.start_server(
+                proxying.serve, "localhost", 0, family=socket.AF_INET, ssl=own if secure else None
+            ) as proxy,
+        ):
+            by = f"{'https' if secure else 'http'}://localhost:{proxy.sockets[0].getsockname()[1]}"
+            url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+            transport = Transport(url, trusting, proxy=by)
+            assert await asyncio.gather(*(get(transport) for _ in range(5))) == [201] * 5
+            await transport.close()
+            await until(lambda: server.open == 0)
+        assert len(server.links) == len(proxying.heads) == 1
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(story())
