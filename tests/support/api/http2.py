@@ -166,7 +166,7 @@ async def speaking(
 ) -> AsyncIterator[tuple[Http2Server, Client]]:
     """A server that speaks HTTP/2, and a client of it."""
     server = Http2Server(answering, settings or {})
-    async with _client(folder, server.serve, seconds) as client:
+    async with serving(folder, server.serve, seconds) as client:
         yield server, client
     await until(lambda: server.open == 0)
 
@@ -183,16 +183,17 @@ async def saying(folder: Path, *frames: bytes) -> AsyncIterator[Client]:
             await reader.read()
         writer.close()
 
-    async with _client(folder, serve, 5.0) as client:
+    async with serving(folder, serve) as client:
         yield client
 
 
 @asynccontextmanager
-async def _client(
+async def serving(
     folder: Path,
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-    seconds: float,
+    seconds: float = 5.0,
 ) -> AsyncIterator[Client]:
+    """A client of a server that does with every connection what it is told to."""
     context, trusting = certified(folder, "127.0.0.1")
     context.set_alpn_protocols(["h2", "http/1.1"])
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as listener:

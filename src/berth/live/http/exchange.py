@@ -154,7 +154,7 @@ class Exchange:
         if self.stream is None:
             self._body.append(piece)
         else:
-            self.stream.pieces.append(piece)
+            self.stream.take(piece)
 
     def end(self) -> None:
         """The answer is there as a whole."""
@@ -198,6 +198,7 @@ class Stream:
         self._loop = loop
         self._heard = loop.time()
         self._reader: asyncio.Future[None] | None = None
+        self._size = 0  # of the pieces
         self._ended = False
         self._error: OSError | None = None
 
@@ -215,7 +216,7 @@ class Stream:
                 return b""
             self._reader = self._loop.create_future()
             await self._reader
-        pieces, self.pieces = self.pieces, []
+        pieces, self.pieces, self._size = self.pieces, [], 0
         if self.behind:
             self.behind = False
             self._exchange.connection.read_on(self._exchange)
@@ -231,12 +232,16 @@ class Stream:
 
     # --- called by the connection -------------------------------------------------------------------
 
+    def take(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+        self._size += len(piece)
+
     def arrived(self) -> None:
         """Something came."""
         self._heard = self._loop.time()
         if self.pieces:
             self._wake()
-            self.behind = self.behind or (not self._ended and sum(map(len, self.pieces)) > AHEAD)
+            self.behind = self.behind or (not self._ended and self._size > AHEAD)
 
     def end(self, error: OSError | None) -> None:
         if not self._ended:

@@ -195,6 +195,7 @@ class Http2Connection(asyncio.Protocol):
         self._broken = True
         if not self.agreed.done():
             self.agreed.set_exception(error)
+            self.agreed.exception()  # who wanted to know may be gone
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
             exchange.fail(error)
@@ -205,7 +206,7 @@ class Http2Connection(asyncio.Protocol):
             return math.inf
         if now < self._heard + QUIET:
             return self._heard + QUIET
-        if self._pinged < self._heard:
+        if self._pinged <= self._heard:  # clocks may tick slower than servers answer
             self._pinged = now
             self._write(_PING, 0, 0, bytes(8))
         if now < self._pinged + QUIET:
@@ -231,6 +232,8 @@ class Http2Connection(asyncio.Protocol):
         self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
+        if self._broken:
+            return
         self._heard = self._loop.time()
         if self._in:
             data = self._in + data
@@ -283,6 +286,8 @@ class Http2Connection(asyncio.Protocol):
             self._end(number, exchange)
             return
         exchange.credit += size
+        if exchange.credit > WINDOW:
+            raise _ProtocolError("more was sent than may be")
         if exchange.stream is not None:
             exchange.stream.arrived()
             if exchange.stream.behind:
@@ -353,7 +358,7 @@ class Http2Connection(asyncio.Protocol):
         if code == _REFUSED:
             exchange.fail(NotCarriedOutError("the server does not take the request"))
         else:
-            exchange.fail(ConnectionResetError(f"the server gave the request up (HTTP/2 error {code})"))
+            exchange.fail(ConnectionAbortedError(f"the server gave the request up (HTTP/2 error {code})"))
 
     def _settings(self, flags: int, _: int, payload: bytes) -> None:
         if flags & _ACK:

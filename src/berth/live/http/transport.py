@@ -99,6 +99,7 @@ class Transport:
         self._all_gone = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def ask(  # noqa: PLR0913 - all but six are optional
         self,
@@ -132,8 +133,6 @@ class Transport:
             kept = connection is not None
             if connection is None:
                 connection = await self._connection(deadline, seconds)
-                if not connection.usable:
-                    continue  # others were quicker
             if fence is not None and not fence.lets_through():
                 self.give_back(connection)
                 raise NotSent
@@ -180,9 +179,7 @@ class Transport:
         """
         head = self._head(headers, ("", accept), streamed=True)
         request = self._request("GET", path, parameters, head, None)
-        connection, deadline = self._kept(), self._loop.time() + seconds
-        while connection is None or not connection.usable:
-            connection = await self._connection(deadline, seconds)
+        connection = self._kept() or await self._connection(self._loop.time() + seconds, seconds)
         exchange = Exchange(self._loop, connection, LARGEST, streamed=True)
         exchange.silence = silence
         connection.send(request, exchange)
@@ -200,6 +197,7 @@ class Transport:
 
     async def close(self) -> None:
         """Close every connection; requests that are under way fail."""
+        self._closed = True
         self._all_gone.clear()
         for connection in list(self._open):
             connection.close()
@@ -284,7 +282,7 @@ class Transport:
         if exchange is not None:
             self._awaited.discard(exchange)
         if isinstance(connection, Http2Connection):
-            if connection is not self._shared:
+            if connection is not self._shared or not connection.usable:
                 connection.close_if_done()
         elif isinstance(connection, Http1Connection):
             if connection.usable:
@@ -325,6 +323,10 @@ class Transport:
             except BaseException:
                 connection.abort()
                 raise
+        if self._closed or not connection.usable:
+            connection.abort()
+            raise ConnectionResetError("the connection was closed at once")
+        if isinstance(connection, Http2Connection):
             self._part()
             self._shared = connection
         return connection
