@@ -165,6 +165,22 @@ def test_what_happened_before_is_told_whatever_was_heard_since(visit: Visit, api
     visit.says("Successfully assigned default/web-", within="#view .feed")
 
 
+def test_a_click_is_not_lost_when_the_cluster_changes_under_it(visit: Visit) -> None:
+    """A link that is pressed before a change and let go after it leads where it says."""
+    visit.go("/topology")
+    visit.drawn()
+    box = visit.page.get_by_role("link", name="Now").bounding_box()
+    assert box is not None
+    visit.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    visit.page.mouse.down()
+    visit.page.evaluate(
+        "import('/static/store.js').then(({ store }) => { store.dispatchEvent(new Event('change'));"
+        " return new Promise((done) => setTimeout(done, 100)); })"
+    )
+    visit.page.mouse.up()
+    visit.page.wait_for_url("**/now")
+
+
 def test_what_others_wrote_is_never_markup(visit: Visit, api: Client) -> None:
     """Whoever may write an event may put anything into its words: they are shown, and nothing more."""
     words = '<img src=x onerror="window.harmed = true"><script>window.harmed = true</script>'

@@ -1,6 +1,6 @@
 // The page: which view is shown, what the header says, and who is told of changes.
 
-import { h, replace, link, plural, place, restore } from "./dom.js";
+import { h, replace, update, link, plural, place, restore } from "./dom.js";
 import { store } from "./store.js";
 import { topology } from "./topology.js";
 import { constraints } from "./constraints.js";
@@ -16,6 +16,9 @@ const VIEWS = [
   ["what-if", "What if", whatIf], ["now", "Now", now], ["fleet", "Fleet", fleet],
 ];
 const OTHERS = { pods: pod, nodes: node };
+// Made once: who presses a link while the cluster changes must not find another one when letting go.
+const LINKS = new Map(VIEWS.map(([name, title]) => [name, link(`/${name}`, title)]));
+replace(document.getElementById("views"), [...LINKS.values()]);
 
 const view = document.getElementById("view");
 let shown = { name: "", end() {}, change() {} };
@@ -45,9 +48,11 @@ function show() {
 
 function header() {
   const waiting = store.waiting().length;
-  replace(document.getElementById("views"), VIEWS.map(([name, title]) =>
-    link(`/${name}`, [title, name === "pending" && waiting > 0 && h("span", { class: "count" }, waiting)],
-      { "aria-current": shown.name === name ? "page" : undefined })));
+  for (const [name, anchor] of LINKS) {
+    if (shown.name === name) anchor.setAttribute("aria-current", "page");
+    else anchor.removeAttribute("aria-current");
+  }
+  update(LINKS.get("pending"), "Pending", waiting > 0 && h("span", { class: "count" }, waiting));
   const { source } = store;
   const [mark, words] = store.refused ? ["dot off", "refused"] : !store.connected ? ["dot off", "connection lost, trying again"]
     : source.trouble ? ["dot off", "cluster out of reach"] : source.loading ? ["dot off", "reading the cluster …"]
