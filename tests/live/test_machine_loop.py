@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -96,10 +97,12 @@ class Gate(FakeApi):
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.open = asyncio.Event(), asyncio.Event()
+        self.asking: list[str] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.method == "PATCH":
             self.asked.set()
+            self.asking.append(request.path)
             await self.open.wait()
         return await super().handle(request)
 
@@ -118,6 +121,29 @@ def test_events_wait_while_requests_are_under_way() -> None:
             await until(lambda: len(api.names("events")) == 30)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("under_way", "rests"), [(1, False), (2, True)])
+def test_who_waits_for_many_answers_rests(
+    monkeypatch: pytest.MonkeyPatch, *, under_way: int, rests: bool
+) -> None:
+    """From half of the requests that may be under way on: the process sleeps before the machine is asked."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    machine = Asker(*(patch(f"p{number}") for number in range(under_way)))
+
+    async def story() -> None:
+        api = Gate()
+        async with at_work(api, machine, MachineSettings(concurrency=4, rest=0.25)):
+            await until(lambda: len(api.asking) == under_way)
+            assert slept == []
+            machine.wants.append(get("more"))
+            await api.put("pods", {"metadata": {"name": "heard-of", "namespace": "default"}})
+            await until(lambda: get("more") in machine.answers)
+            api.open.set()
+
+    asyncio.run(story())
+    assert slept == ([0.25] if rests else [])
 
 
 def test_more_events_than_there_is_room_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
