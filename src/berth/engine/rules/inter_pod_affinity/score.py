@@ -11,13 +11,38 @@ from berth.engine.rules.inter_pod_affinity.terms import AffinityCounts
 from berth.engine.rules.vectors import FeasibleDomains, Projection, spread_over_nodes
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.columns import Int32Array, Int64Array
+from berth.engine.state.columns import EMPTY, Int32Array, Int64Array
 
 # Up to so many different scores, looking the result up is faster than computing it for every node; to make
 # a small table costs no more than to compute a few.
 _LOOKED_UP, _SMALL = 4096, 512
 # Of so many nodes, those that are less than this part of all are looked at one by one.
 _MANY, _FEW = 20_000, 8
+# Up to so many counts that changed, correcting their nodes' scores is faster than making all.
+_FEW_CHANGES = 64
+
+
+class NodeScores:
+    """The scores of one count per node, corrected where it changed."""
+
+    def __init__(self) -> None:
+        self._scores: Int32Array = EMPTY
+        self._counted: Counter | None = None
+        self._version = -1
+        self._by: tuple[int, int, int, int] | None = None
+
+    def of(self, counter: Counter, raw: Int32Array, by: tuple[int, int, int, int]) -> Int32Array:
+        """Of every node; `by` is the lowest and the highest, the weight, and the version of the nodes."""
+        low, high, weight, _ = by
+        same = counter is self._counted and by == self._by and len(raw) == len(self._scores)
+        changed = counter.changed_since(self._version) if same else None
+        if changed is None or len(changed) > _FEW_CHANGES:
+            self._scores = _scaled(raw, low, high, weight)
+        else:
+            slots = [domain - 1 for domain in changed if 0 < domain <= len(raw)]
+            self._scores[slots] = _each_scaled(raw[slots], low, high, weight)
+        self._counted, self._version, self._by = counter, counter.version, by
+        return self._scores
 
 
 class AffinityScore:
@@ -26,6 +51,7 @@ class AffinityScore:
     def __init__(self, counts: AffinityCounts, cluster: Cluster) -> None:
         self._counts, self._cluster = counts, cluster
         self._by_topology: dict[str, tuple[FeasibleDomains, Projection]] = {}
+        self._by_node = NodeScores()
         self._seen: Int32Array | None = None
         self._open = False
 
@@ -57,7 +83,12 @@ class AffinityScore:
             low, high = _extremes(raw)
         else:
             low, high = int(np.minimum.reduce(raw + blocked)), int(np.maximum.reduce(raw - blocked))
-        return None if high <= low else _scaled(raw, low, high, weight)
+        if high <= low:
+            return None
+        if len(counters) > 1:
+            return _scaled(raw, low, high, weight)
+        (counter,) = counters.values()
+        return self._by_node.of(counter, raw, (low, high, weight, self._cluster.nodes.version))
 
     def _topology(self, key: str) -> tuple[FeasibleDomains, Projection]:
         found = self._by_topology.get(key)
