@@ -28,6 +28,7 @@ NEW, RUN = "new", "run"
 BACKLOG, RUNNING = f"/api/v1/namespaces/{NEW}/pods", f"/api/v1/namespaces/{RUN}/pods"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STOP_TIMEOUT = 60
+_BUSY = 0.1  # seconds of a second that a server works which has nothing to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,15 @@ def make_pod(
 
 
 # --- the drain ------------------------------------------------------------------------------------
+
+
+async def settle(pid: int, longest: float = 30.0) -> None:
+    """Wait until a server has dealt with what was asked of it before: that is nobody's drain."""
+    deadline = time.monotonic() + longest
+    before = -_BUSY
+    while (now := usage_of(pid).cpu_seconds) - before >= _BUSY and time.monotonic() < deadline:
+        before = now
+        await asyncio.sleep(1.0)
 
 
 async def drain(

@@ -18,7 +18,19 @@ from pathlib import Path
 from typing import Literal
 
 from bench import soak
-from bench.drain import BACKLOG, NEW, Drain, Size, broken_rules, count_victims, drain, fill, pile_up, run
+from bench.drain import (
+    BACKLOG,
+    NEW,
+    Drain,
+    Size,
+    broken_rules,
+    count_victims,
+    drain,
+    fill,
+    pile_up,
+    run,
+    settle,
+)
 from bench.report import Figure, merge_json, print_table
 from bench.session import Session, open_session
 from bench.workloads import DIFFERENT, PREEMPTION, WORKLOADS, Workload, plain
@@ -83,6 +95,8 @@ async def compete(
                 if name == KUBE and number:
                     continue  # it takes many times as long as the others
                 log = backend.folder / f"{name.replace(' ', '-')}.log"
+                await prepare_turn(session, workload, size, contender[0])
+                await settle(backend.pid)
                 result = await take_turn(session, workload, size, contender, log, patience=patience)
                 found.setdefault(name, []).append(result)
                 if len(result.times) < size.pending:
@@ -92,6 +106,14 @@ async def compete(
                         file=sys.stderr,
                     )
     return {name: median(results) for name, results in found.items()}
+
+
+async def prepare_turn(session: Session, workload: Workload, size: Size, scheduler: str) -> None:
+    """A backlog for one contender, and, where some have to go, all the running pods."""
+    if workload.full:
+        await session.delete_all(BACKLOG)
+        await run(session, workload, size)
+    await pile_up(session, workload, size.pending, scheduler)
 
 
 async def take_turn(
@@ -105,10 +127,6 @@ async def take_turn(
 ) -> Drain:
     """One contender against a backlog of its own."""
     scheduler, command = contender
-    if workload.full:
-        await session.delete_all(BACKLOG)
-        await run(session, workload, size)
-    await pile_up(session, workload, size.pending, scheduler)
     decides = scheduler != NOBODY
     writes_events = decides or "events" in command
     result = await drain(session, size.pending, command, log, patience=patience, writes_events=writes_events)

@@ -21,8 +21,9 @@ from berth.scheduler.preparing import Nominations, Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 from berth.scheduler.reports import FailedAttempt, PodStatements, Reports, TellFailed
 
-# Bindings under way at a time. More would not be faster, and decisions are best made late.
-IN_FLIGHT = 48
+# Bindings under way at a time: enough to keep a server busy while its answers are dealt with. More would
+# leave less of it to others, and decisions are best made late.
+IN_FLIGHT = 96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

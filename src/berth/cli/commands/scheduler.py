@@ -71,7 +71,7 @@ VIEWS: dict[Resource, type[Any]] = {
 # Events written at a time, once no binding is under way.
 WRITERS = 12
 # Seconds in which answers come in while many bindings are under way, so that they are heard together.
-REST = 0.001
+REST = 0.002
 
 
 @click.command("scheduler")
