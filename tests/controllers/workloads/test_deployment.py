@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import msgspec
 import pytest
 
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from berth.kube.manifests.manifest import load
+from berth.kube.workloads.expansion import expand
+from berth.server.registry.kinds import default
 from tests.support.scripts.script import Script, image_of, new_image, workload
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -158,3 +163,20 @@ def test_old_revisions_beyond_the_limit_are_removed() -> None:
 def test_numbers_and_percentages(value: int | str | None, total: int, up: bool, expected: int) -> None:
     """Surges round up, unavailability rounds down."""
     assert expected == resolved(value, total, default="25%", up=up)
+
+
+def test_its_pods_are_named_as_from_a_file() -> None:
+    """The hash is that of the template as the server stores it, be it read from a file or from the server."""
+    deployment = workload("web", 1)
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    container |= {"resources": {"requests": {"cpu": 0.5}}, "ports": [{"name": "http", "containerPort": 80}]}
+    container |= {"env": [{"name": "ZONE", "value": "a"}], "readinessProbe": {"httpGet": {"port": "http"}}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", **deployment}
+    (offline,) = expand(load(["-"], io.BytesIO(msgspec.json.encode(deployment)))).replica_sets
+    default("apps", "Deployment", deployment)
+    assert container["terminationMessagePolicy"] == "File"
+    world = Script(DeploymentController, ReplicaSetController)
+    world.create(DEPLOYMENTS, deployment)
+    world.settle()
+    assert world.names(REPLICA_SETS) == [offline.metadata.name]
+    assert offline.metadata.labels == world.all(REPLICA_SETS)[0]["metadata"]["labels"]

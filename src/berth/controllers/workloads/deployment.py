@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from berth.controllers.actions import Conditions, child_of, create, delete, is_news, patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, limits, plain, revision
+from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, limits, revision
 from berth.controllers.workloads.pods import controller_among, wanted
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
@@ -18,7 +18,7 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, true_condition
 from berth.kube.times import seconds
 from berth.kube.well_known import DELETED, FALSE, TEMPLATE_HASH, TRUE, UNKNOWN
-from berth.kube.workloads.pod_templates import child_name, template_hash
+from berth.kube.workloads.pod_templates import child_name, plain, template_hash
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL
 

@@ -7,37 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from berth.controllers.workloads.pods import wanted
 from berth.kube.amounts.shares import resolved
-from berth.kube.objects import LiveWorkload, RawObject, RollingUpdate
+from berth.kube.objects import LiveWorkload, RollingUpdate
 from berth.kube.times import created_at
-from berth.kube.well_known import LAST_APPLIED, TEMPLATE_HASH
-
-# --- templates ------------------------------------------------------------------------------------
-
-
-def plain(template: RawObject | None, label: str = TEMPLATE_HASH) -> RawObject:
-    """A template without the hash label and without what means nothing: nulls and empty metadata."""
-    cleaned: RawObject = _without_nulls(template or {})
-    metadata = dict(cleaned.get("metadata") or {})
-    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != label}
-    metadata.pop("labels", None)
-    if labels:
-        metadata["labels"] = labels
-    if not metadata.get("annotations"):
-        metadata.pop("annotations", None)
-    return {**cleaned, "metadata": metadata}
-
-
-def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
-
+from berth.kube.well_known import LAST_APPLIED
+from berth.kube.workloads.pod_templates import plain
 
 # --- ReplicaSets ----------------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.controllers.actions import child_of, create, delete
-from berth.controllers.workloads.deployment_sets import plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.well_known import REVISION_HASH
-from berth.kube.workloads.pod_templates import child_name, template_hash
+from berth.kube.workloads.pod_templates import child_name, plain, template_hash
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Patch
 

@@ -145,11 +145,11 @@ class _Expander:
             return  # what a workload among the manifests owns is expanded with it
         match view:
             case Workload() if manifest.kind == "Deployment":
-                yield from self._deployment(view, replica_sets)
+                yield from self._deployment(manifest, view, replica_sets)
             case Workload() if manifest.kind == "StatefulSet":
-                yield from self._stateful_set(view)
+                yield from self._stateful_set(manifest, view)
             case Workload() if manifest.kind == "DaemonSet":
-                yield from self._daemon_set(view)
+                yield from self._daemon_set(manifest, view)
             case Workload():
                 yield from self._replica_set(view, "apps/v1", "ReplicaSet")
             case ReplicationController():
@@ -157,16 +157,16 @@ class _Expander:
             case Job():
                 yield from self._job(view)
             case CronJob():
-                yield from self._cron_job(view)
+                yield from self._cron_job(manifest, view)
 
     # --- interchangeable replicas
 
-    def _deployment(self, view: Workload, replica_sets: list[Workload]) -> Iterator[Pod]:
+    def _deployment(self, manifest: Manifest, view: Workload, replica_sets: list[Workload]) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec
         existing = self.owned.pods_of_deployment(metadata.namespace, metadata.name or "")
         replica_set = self._replica_set_of(view, existing)
         if replica_set is None:
-            replica_set = _synthetic_replica_set(view, existing)
+            replica_set = _synthetic_replica_set(manifest, view, existing)
             replica_sets.append(replica_set)
         missing = _count(spec.replicas) - sum(map(len, existing.values()))
         labels = {TEMPLATE_HASH: (replica_set.metadata.labels or {}).get(TEMPLATE_HASH, "")}
@@ -217,22 +217,23 @@ class _Expander:
 
     # --- replicas with a place of their own
 
-    def _stateful_set(self, view: Workload) -> Iterator[Pod]:
+    def _stateful_set(self, manifest: Manifest, view: Workload) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec
         owner = assumed_owner("apps/v1", "StatefulSet", metadata)
-        revision = child_name(metadata.name or "", template_hash(spec.template))
+        revision = ""
         start = (spec.ordinals.start if spec.ordinals else None) or 0
         for ordinal in range(start, start + _count(spec.replicas)):
             name = child_name(metadata.name or "", str(ordinal))
             if (metadata.namespace or "", name) not in self.taken:
+                revision = revision or child_name(metadata.name or "", _template_hash(manifest))
                 labels = {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision}
                 pod = make_pod(spec.template, metadata.namespace, name, owner, labels)
                 yield with_claims(pod, stateful_claims(view, name))
 
-    def _daemon_set(self, view: Workload) -> Iterator[Pod]:
+    def _daemon_set(self, manifest: Manifest, view: Workload) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec
         owner = assumed_owner("apps/v1", "DaemonSet", metadata)
-        labels = {REVISION_HASH: template_hash(spec.template)}
+        labels = {REVISION_HASH: _template_hash(manifest)}
         running = self.owned.active(metadata.namespace, "DaemonSet", metadata.name or "")
         served = set(map(node_of, running))
         for node_name in self.node_names:
@@ -246,7 +247,7 @@ class _Expander:
         if not is_over(view):
             yield from self._run(view.metadata, view.spec, (view.status.succeeded if view.status else 0) or 0)
 
-    def _cron_job(self, view: CronJob) -> Iterator[Pod]:
+    def _cron_job(self, manifest: Manifest, view: CronJob) -> Iterator[Pod]:
         """The pods of the next run, unless one is still going on."""
         metadata, template = view.metadata, view.spec.job_template
         runs = self.owned.children.get((metadata.namespace or "", "CronJob", metadata.name or ""), ())
@@ -255,7 +256,7 @@ class _Expander:
             yield from self._job(run)
         if running or view.spec.suspend or template is None or template.spec is None:
             return
-        name = child_name(metadata.name or "", template_hash(template.spec.template))
+        name = child_name(metadata.name or "", _template_hash(manifest, "jobTemplate", "spec"))
         yield from self._run(ObjectMeta(name=name, namespace=metadata.namespace), template.spec, 0)
 
     def _run(self, metadata: ObjectMeta, spec: JobSpec, succeeded: int) -> Iterator[Pod]:
@@ -280,15 +281,23 @@ class _Expander:
             yield make_pod(spec.template, namespace, own, owner, {**labels, **index_of}, index_of)
 
 
+def _template_hash(manifest: Manifest, *path: str) -> str:
+    """The hash of the template in a workload's spec, below `path`, as the workload was written."""
+    holder = manifest.to_dict()
+    for name in ("spec", *path):
+        holder = holder.get(name) or {}
+    return template_hash(holder.get("template"))
+
+
 def _count(number: int | None) -> int:
     return 1 if number is None else number
 
 
-def _synthetic_replica_set(view: Workload, existing: dict[str, list[Pod]]) -> Workload:
+def _synthetic_replica_set(manifest: Manifest, view: Workload, existing: dict[str, list[Pod]]) -> Workload:
     """The ReplicaSet a Deployment would have: that of its existing pods, or one of our naming."""
     metadata, spec = view.metadata, view.spec
     name = max(existing, key=lambda owner: len(existing[owner]), default="")
-    digest = name.rpartition("-")[2] if name else template_hash(spec.template)
+    digest = name.rpartition("-")[2] if name else _template_hash(manifest)
     hashed = {TEMPLATE_HASH: digest}
     selector = spec.selector or LabelSelector()
     template = spec.template or PodTemplateSpec()

@@ -5,7 +5,10 @@ Names and hashes are deterministic: the same manifests always give the same pods
 
 from __future__ import annotations
 
+import copy
 import hashlib
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -26,13 +29,15 @@ from berth.kube.objects import (
     Pod,
     PodSpec,
     PodTemplateSpec,
+    RawObject,
     Toleration,
     Volume,
     Workload,
 )
 from berth.kube.selectors import EXISTS, IN
 from berth.kube.taints import PREFIX
-from berth.kube.well_known import NODE_NAME_FIELD
+from berth.kube.well_known import NODE_NAME_FIELD, TEMPLATE_HASH
+from berth.kube.workloads.stored_templates import default_template
 
 # What generated names are made of: no vowels, no look-alikes.
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -40,9 +45,36 @@ _HASH_LENGTH = 10
 _NAME_LENGTH = 253
 
 
-def template_hash(template: object, collisions: int | None = None) -> str:
-    """A short name for a template; `collisions` gives another one if that was taken."""
-    content = msgspec.json.encode((template, collisions or 0), order="sorted")
+def plain(template: RawObject | None, label: str = TEMPLATE_HASH) -> RawObject:
+    """A template without the hash label and without what means nothing: nulls and empty metadata."""
+    cleaned: RawObject = _without_nulls(template or {})
+    metadata = dict(cleaned.get("metadata") or {})
+    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != label}
+    metadata.pop("labels", None)
+    if labels:
+        metadata["labels"] = labels
+    if not metadata.get("annotations"):
+        metadata.pop("annotations", None)
+    return {**cleaned, "metadata": metadata}
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def template_hash(template: RawObject | None, collisions: int | None = None) -> str:
+    """A short name for a template as the API server stores it; `collisions` gives another if that was taken.
+
+    A template that is on no server yet, and one that has its defaults, have the same.
+    """
+    stored = {"template": copy.deepcopy(template or {})}
+    with suppress(AttributeError, TypeError):  # the server would refuse it: it is named as it is written
+        default_template(stored)
+    content = msgspec.json.encode((plain(stored["template"]), collisions or 0), order="sorted")
     number = int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "big")
     letters = []
     for _ in range(_HASH_LENGTH):

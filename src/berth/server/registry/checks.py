@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from berth.kube import names
-from berth.kube.amounts.quantity import QuantityError, format_quantity
 from berth.kube.objects import RawObject
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.containers import PORT_RANGE, port_name_errors
@@ -61,29 +60,12 @@ def spec_of(obj: RawObject) -> RawObject:
     return spec
 
 
-def fill(holder: RawObject, **defaults: object) -> None:
-    """Give fields that are missing a value."""
-    for name, value in defaults.items():
-        holder.setdefault(name, value)
-
-
 def copy_field(name: str, source: RawObject, target: RawObject) -> None:
     """Give one object the field of another; without one there, it has none either."""
     if name in source:
         target[name] = source[name]
     else:
         target.pop(name, None)
-
-
-def spell_amounts(amounts: RawObject | None) -> None:
-    """Spell amounts as the API server does: "0.5" is "500m"."""
-    if not amounts:
-        return
-    for name, raw in amounts.items():
-        try:
-            amounts[name] = format_quantity(raw)
-        except QuantityError:
-            continue  # validation names it
 
 
 # --- checks

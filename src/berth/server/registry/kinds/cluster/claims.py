@@ -15,6 +15,7 @@ from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
 from berth.kube.validation.errors import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
+from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server.fields import annotations_of, at, mapping, mappings, without
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, choice, each, forbidden, has, invalid, one_of, required
@@ -61,7 +62,7 @@ class ClaimStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         spec = checks.spec_of(obj)
         spec.setdefault("volumeMode", "Filesystem")
-        checks.spell_amounts(at(spec, "resources", "requests"))
+        spell_amounts(at(spec, "resources", "requests"))
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
@@ -117,8 +118,8 @@ class VolumeStrategy(Strategy):
 
     def default(self, obj: RawObject) -> None:
         spec = checks.spec_of(obj)
-        checks.fill(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
-        checks.spell_amounts(spec.get("capacity"))
+        fill(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+        spell_amounts(spec.get("capacity"))
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
@@ -165,7 +166,7 @@ class StorageClassStrategy(Strategy):
     """A class stays as it is."""
 
     def default(self, obj: RawObject) -> None:
-        checks.fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+        fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
     def check(self, obj: RawObject) -> Found:
         if not obj.get("provisioner"):

@@ -19,6 +19,7 @@ from berth.kube.objects import Pod, RawObject
 from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.validation.errors import FieldError
+from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks, quotas
@@ -59,7 +60,7 @@ class LimitRangeStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         for item in mappings(checks.spec_of(obj).get("limits")):
             for name in _BOUNDS:
-                checks.spell_amounts(mapping(item.get(name)))
+                spell_amounts(mapping(item.get(name)))
             if item.get("type") != _CONTAINER:
                 continue
             limits = {**mapping(item, "max"), **mapping(item, "default")}
@@ -82,7 +83,7 @@ class QuotaStrategy(Strategy):
     """Whoever writes a quota gets it counted at once."""
 
     def default(self, obj: RawObject) -> None:
-        checks.spell_amounts(mapping(checks.spec_of(obj).get("hard")))
+        spell_amounts(mapping(checks.spec_of(obj).get("hard")))
 
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
@@ -99,7 +100,7 @@ class QuotaStrategy(Strategy):
         status = mapping(obj, "status")
         listed = [(f"status.{name}", mapping(status.get(name))) for name in ("hard", "used")]
         for _, amounts in listed:
-            checks.spell_amounts(amounts)
+            spell_amounts(amounts)
         return [error for path, amounts in listed for error in _check_list(path, amounts)]
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:

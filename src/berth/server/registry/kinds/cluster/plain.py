@@ -13,9 +13,10 @@ from collections.abc import Mapping
 
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
+from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping
-from berth.server.registry.checks import fill, spec_of, spell_amounts
+from berth.server.registry.checks import spec_of
 from berth.server.registry.kinds.access.service_accounts import provide
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode

@@ -9,9 +9,10 @@ from __future__ import annotations
 from berth.kube.amounts.quantity import read
 from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import RawObject
+from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping, mappings
-from berth.server.registry.checks import Found, fill, forbidden, label, spell_amounts
+from berth.server.registry.checks import Found, forbidden, label
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import Bucket, decode
 from berth.server.tables import cluster as tables

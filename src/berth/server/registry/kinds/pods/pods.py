@@ -27,6 +27,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate_pod
+from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, without
 from berth.server.registry import writes
@@ -36,7 +37,6 @@ from berth.server.registry.kinds.cluster import limits
 from berth.server.registry.kinds.cluster.plain import topology_labels
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.pod_specs import (
-    default_pod_spec,
     drop_disabled,
     drop_unserved,
     write_back,

@@ -15,10 +15,11 @@ from berth.kube.validation.errors import FieldError
 from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import JOB_NAME
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
+from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, fill, forbidden, invalid, one_of, required, spec_of, unchanged
-from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_pod_spec, default_template
+from berth.server.registry.checks import Found, forbidden, invalid, one_of, required, spec_of, unchanged
+from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
