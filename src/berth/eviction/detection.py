@@ -18,7 +18,7 @@ from berth.engine.execution.violations import (
     violations_among,
     violations_of,
 )
-from berth.engine.rules.verdicts import NODE, RuleViolation
+from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
 from berth.eviction.reports import EvictionReports
@@ -109,7 +109,7 @@ class ViolationDetector:
                 pods.update(violation.pod for violation in node_violations(cluster, node))
         for pod, broken in self._violations_among(pods).items():
             self._enter(pod, broken, now)
-            if any(violation.kind != NODE for violation in broken):
+            if any(violation.about_peers for violation in broken):
                 # Who goes for a rule about other pods depends on more than a violation tells: on all the
                 # peers, also on those it does not name, and on which of them are going already.
                 state.violations.outdated()

@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import count
 
 from berth.engine.execution.eviction_set import PodToEvict
-from berth.engine.rules.verdicts import AFFINITY, NODE, RuleViolation
+from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.eviction.settings import EvictionSettings
 from berth.kube.objects import Key, LivePod
@@ -102,7 +102,7 @@ class PlannedEviction:
         """Which of the kinds of rules it goes for: those about nodes come first."""
         if self.move is not None:
             return SPREAD_KIND
-        own = any(violation.kind == NODE and violation.pod == self.pod for violation in self.violations)
+        own = any(not violation.about_peers and violation.pod == self.pod for violation in self.violations)
         return NODE_KIND if own else POD_KIND
 
     @property
@@ -236,8 +236,8 @@ class OpenViolations:
         self._unindex(record)
         for rule in before.keys() - broken.keys():
             self._in_grace.pop((record.name, rule), None)
-        for rule in broken:
-            if rule not in before and rule[0] == AFFINITY and self._grace > 0:
+        for rule, violation in broken.items():
+            if rule not in before and violation.lacks_peers and self._grace > 0:
                 self._in_grace[record.name, rule] = now + self._grace
         record.violations = {
             rule: OpenViolation(violation, before[rule].since if rule in before else now)

@@ -17,12 +17,28 @@ from tests.support.paths import ROOT
 
 SOURCE = ROOT / "src" / "berth"
 FOLDER = SOURCE / "engine" / "rules"
+MODULES = frozenset(path.name for path in FOLDER.glob("*/*.py"))
 NAMES = frozenset(rule.name for rule in RULES)
 # Where names of rules stand that are not those of the engine's rules, or must be read from a file.
 ALLOWED = {
     "kube/scheduler_configuration/plugins.py": "a profile enables plugins by name",
     "kube/scheduler_configuration/arguments.py": "a profile's arguments are given by plugin name",
     "fleet/rules/cluster_rules.py": "the fleet's own rule of that name, about clusters",
+}
+
+
+# Who asks the parts of a rule for what they match, or for their words. None comes back.
+ASKING = {
+    "controllers/hollow/admission.py": "the kubelet judges by some rules alone, in words of its own",
+    "controllers/workloads/daemon_set.py": "upstream's controller judges nodes by some rules alone",
+    "engine/offline/lint/nodes.py": "a finding is about one rule",
+    "engine/offline/lint/placing.py": "a finding is about one rule",
+    "engine/offline/lint/selectors.py": "a finding is about one rule",
+    "engine/offline/lint/spread.py": "a finding is about one rule",
+    "engine/offline/lint/world.py": "a finding is about one rule",
+    "engine/offline/workloads.py": "the nodes of a DaemonSet are those that some rules alone accept",
+    "fleet/offline/explanation.py": "clusters have taints, too",
+    "fleet/rules/cluster_rules.py": "clusters have taints, too",
 }
 
 
@@ -51,6 +67,19 @@ def test_nobody_else_knows_a_rule_by_its_name() -> None:
     """No name and no class of a rule stands outside its folder, but in the one list."""
     found = [each for path in outside() for each in told(path)]
     assert [each for each in found if each.partition(":")[0] not in ALLOWED] == []
+
+
+def test_nobody_else_asks_the_parts_of_a_rule() -> None:
+    """Who imports a module of a rule's folder says why; what a rule gives to all is in its package."""
+    parts = tuple(f"berth.engine.rules.{folder_of(rule)}" for rule in RULES)
+    asking = {
+        str(path.relative_to(SOURCE))
+        for path in outside()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(parts)
+        if node.module not in parts or any(f"{each.name}.py" in MODULES for each in node.names)
+    }
+    assert asking == ASKING.keys()
 
 
 def test_what_is_allowed_is_needed() -> None:

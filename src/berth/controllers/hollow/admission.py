@@ -17,7 +17,7 @@ from berth.engine.rules.node_affinity import rule as node_affinity
 from berth.engine.rules.node_ports import rule as node_ports
 from berth.engine.rules.node_resources_fit.shortages import shortages
 from berth.engine.rules.taint_toleration import rule as taint_toleration
-from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleVerdict, RuleViolation
+from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError
@@ -87,13 +87,13 @@ def rejection(
     namespaces, name = list(namespaces), pod_name(pod)
     here = _cluster(pod, node, running, namespaces, options)
     near = _on_the_node(violations_among(here, [name, *map(pod_name, running)]))
-    if any(violation.kind == ANTI_AFFINITY and violation.pod == name for violation in near):
+    if any(violation.has_unwanted_peers and violation.pod == name for violation in near):
         return failed(UNWANTED_PEERS)
     if any(is_in_the_way(here, violation, name) for violation in near):
         return failed(UNWANTED)
-    if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
+    if any(violation.lacks_peers and violation.pod == name for violation in near):
         there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
-        if any(violation.kind == AFFINITY for violation in _on_the_node(there)):
+        if any(violation.lacks_peers for violation in _on_the_node(there)):
             return failed(ALONE)
     return None
 

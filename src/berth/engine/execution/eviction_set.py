@@ -29,12 +29,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
 from berth.engine.execution.vertex_cover import bits, least_cover
 from berth.engine.placement.plan import SchedulingError, plan_for
-from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, TermStanding
-from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, NODE, RuleViolation
+from berth.engine.rules import EVICTING_RULES
+from berth.engine.rules.verdicts import FirstOfGroup, PeerConflict, RuleViolation
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import NOWHERE
@@ -74,24 +72,6 @@ def eviction_set(
     return _Decision(cluster, violations, started or (lambda _: 0.0), frozenset(staying)).result()
 
 
-@dataclass(slots=True)
-class _Conflict:
-    """Pods with one anti-affinity term in one domain, and all the pods that it selects there."""
-
-    violations: list[RuleViolation]
-    owners: set[int]
-    peers: set[int]
-
-
-@dataclass(slots=True)
-class _First:
-    """A pod that may stay where it is as the first of its group, if these others go."""
-
-    pod: int
-    others: set[int]
-    violations: list[RuleViolation]
-
-
 class _Decision:
     """Decides which pods go, by the violations given. Pods are numbers in the pod table here.
 
@@ -118,12 +98,12 @@ class _Decision:
             if pod is not None and table.node[pod] != NOWHERE and not table.terminating[pod]:
                 self.own[pod].append(violation)
         self.going: set[int] = set()
-        self.conflicts = list(self._conflicts())
+        self.conflicts = [each for rule in EVICTING_RULES for each in rule.conflicts(cluster, self.own)]
 
     def result(self) -> list[PodToEvict]:
         movable = {pod: own for pod, own in self.own.items() if pod not in self._fixed}
-        self.going = {pod for pod, own in movable.items() if any(b.kind == NODE for b in own)}
-        peerless = {pod for pod, own in movable.items() if any(b.kind == AFFINITY for b in own)} - self.going
+        self.going = {pod for pod, own in movable.items() if any(not b.about_peers for b in own)}
+        peerless = {pod for pod, own in movable.items() if any(b.lacks_peers for b in own)} - self.going
         self.going |= peerless
         self.going |= self._separating(self._edges(self.conflicts))
         firsts = self._firsts(peerless)
@@ -137,37 +117,7 @@ class _Decision:
 
     # --- anti-affinity ----------------------------------------------------------------
 
-    def _conflicts(self) -> Iterator[_Conflict]:
-        node = self._cluster.pods.node
-        for rules, pods in self._owners(ANTI_AFFINITY):
-            for standing in rules.anti_affinity(np.array(pods, dtype=np.intp)):
-                there = standing.column.ids[node[standing.peers]]
-                for domain, violations in self._by_domain(pods, standing).items():
-                    peers = standing.peers[there == domain].tolist()
-                    yield _Conflict(list(violations.values()), set(violations), set(peers))
-
-    def _by_domain(
-        self, pods: Sequence[int], standing: TermStanding
-    ) -> Mapping[int, dict[int, RuleViolation]]:
-        """Domain -> the pods that break the term there, and their violations."""
-        found: dict[int, dict[int, RuleViolation]] = defaultdict(dict)
-        for pod, domain, broken in zip(pods, standing.domain.tolist(), standing.broken.tolist(), strict=True):
-            violation = next((b for b in self.own[pod] if b.path == standing.owned.path), None)
-            if broken and violation is not None:
-                found[domain][pod] = violation
-        return found
-
-    def _owners(self, kind: str) -> Iterator[tuple[ExecutionAffinity, list[int]]]:
-        """The pods that break rules of a kind, a class at a time."""
-        by_class: dict[PodClass, list[int]] = defaultdict(list)
-        for pod, own in self.own.items():
-            counted = self._cluster.find_pod(own[0].pod)
-            if counted is not None and any(violation.kind == kind for violation in own):
-                by_class[counted[0]].append(pod)
-        for pod_class, pods in by_class.items():
-            yield ExecutionAffinity(self._cluster, pod_class), pods
-
-    def _edges(self, conflicts: Iterable[_Conflict]) -> Iterator[tuple[set[int], set[int]]]:
+    def _edges(self, conflicts: Iterable[PeerConflict]) -> Iterator[tuple[set[int], set[int]]]:
         """Pods that must not be with any of some others, those left out who go anyway."""
         for conflict in conflicts:
             owners = {pod for pod in conflict.owners if self._stays(pod)}
@@ -201,7 +151,7 @@ class _Decision:
         """Greater for pods that rather stay."""
         counted = self._cluster.find_pod(self._cluster.pods.keys[pod] or "")
         priority = counted[0].priority if counted else 0
-        is_owner = any(violation.kind == ANTI_AFFINITY for violation in self.own.get(pod, ()))
+        is_owner = any(violation.has_unwanted_peers for violation in self.own.get(pod, ()))
         return pod in self._fixed, priority, not is_owner
 
     def _in_eviction_order(self, pods: Collection[int]) -> list[int]:
@@ -211,9 +161,12 @@ class _Decision:
 
     # --- affinity ---------------------------------------------------------------------
 
-    def _firsts(self, peerless: set[int]) -> list[_First]:
+    def _firsts(self, peerless: set[int]) -> list[FirstOfGroup]:
         """Of the pods without a peer, those that are right where they are once the others are gone."""
-        possible = {first.pod: first for first in self._possible_firsts(peerless)}
+        own = {pod: violations for pod, violations in self.own.items() if pod in peerless}
+        possible = {
+            first.pod: first for rule in EVICTING_RULES for first in rule.firsts_of_groups(self._cluster, own)
+        }
         apart = [(conflict.owners, conflict.peers) for conflict in self.conflicts]
         at_odds: dict[int, set[int]] = {pod: set(first.others) for pod, first in possible.items()}
         for owners, peers in apart:
@@ -228,26 +181,9 @@ class _Decision:
         edges = [({pod}, at_odds[pod] & candidates - {pod}) for pod in candidates]
         return [possible[pod] for pod in candidates - self._separating(edges)]
 
-    def _possible_firsts(self, peerless: set[int]) -> Iterator[_First]:
-        node = self._cluster.pods.node
-        for rules, pods in self._owners(AFFINITY):
-            if not rules.starts_group:
-                continue
-            standings = list(rules.affinity(np.array(pods, dtype=np.intp)))
-            # Peers on nodes without the label count for nothing.
-            peers = {
-                peer
-                for standing in standings
-                for peer in standing.peers[standing.column.ids[node[standing.peers]] > 0].tolist()
-            }
-            for i, pod in enumerate(pods):
-                if pod in peerless and all(standing.domain[i] for standing in standings):
-                    own = [violation for violation in self.own[pod] if violation.kind == AFFINITY]
-                    yield _First(pod, peers - {pod}, own)
-
     # --- why --------------------------------------------------------------------------
 
-    def _healed(self, firsts: Iterable[_First]) -> Mapping[int, list[RuleViolation]]:
+    def _healed(self, firsts: Iterable[FirstOfGroup]) -> Mapping[int, list[RuleViolation]]:
         """The violations of pods that stay, by the pods whose eviction heals them."""
         found: dict[int, list[RuleViolation]] = defaultdict(list)
         index = self._cluster.pods.index

@@ -53,6 +53,7 @@ RULES: tuple[type[Rule], ...] = (
 )
 NODE_RULES = tuple(rule for rule in RULES if issubclass(rule, NodeRule))
 TOPOLOGY_RULES = tuple(rule for rule in RULES if issubclass(rule, TopologyRule))
+EVICTING_RULES = tuple(rule for rule in RULES if rule.evicts)
 # What a log says of an attempt that failed by a rule.
 LOG_KEYWORDS = {rule.name: rule.log_keyword or rule.name for rule in RULES}
 AUDITED_RULES = tuple(rule.name for rule in RULES if rule.audited)

@@ -21,6 +21,9 @@ import numpy as np
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ConstraintCounts,
+    FirstOfGroup,
+    OwnViolations,
+    PeerConflict,
     Reason,
     RuleVerdict,
     RuleViolation,
@@ -134,6 +137,26 @@ class Rule:
     ) -> Iterable[RuleViolation]:
         """What these running pods, all of one class, break of what must hold while they run; see `evicts`."""
         return ()
+
+    @classmethod
+    def affected_pods(cls, cluster: Cluster, event: ClusterEvent) -> set[str]:
+        """The running pods whose rules about other pods an event may have broken or healed; see `evicts`."""
+        return set()
+
+    @classmethod
+    def conflicts(cls, cluster: Cluster, own: OwnViolations) -> Iterable[PeerConflict]:
+        """The pods that must not be together, by the violations of each pod."""
+        return ()
+
+    @classmethod
+    def firsts_of_groups(cls, cluster: Cluster, own: OwnViolations) -> Iterable[FirstOfGroup]:
+        """Those of the pods that need no peer once the others of their group are gone."""
+        return ()
+
+    @classmethod
+    def is_in_the_way(cls, cluster: Cluster, violation: RuleViolation, pod: str) -> bool:
+        """Whether a pod is one of those, named or not, that a violation says must not be there."""
+        return False
 
     def helped_by(self, change: ClusterEvent) -> bool:
         """Whether a node that was refused may be feasible after a change; see `placement.queueing_hints`.

@@ -270,6 +270,20 @@ class RuleViolation:
         return self.because.execution
 
     @property
+    def about_peers(self) -> bool:
+        """Whether an execution-time rule looks at other pods, not at the node alone."""
+        return self.kind != NODE
+
+    @property
+    def lacks_peers(self) -> bool:
+        """Whether the pod is not with those that it must be with; they are given time to come."""
+        return self.kind == AFFINITY
+
+    @property
+    def has_unwanted_peers(self) -> bool:
+        return self.kind == ANTI_AFFINITY
+
+    @property
     def of_peer(self) -> bool:
         return self.because.of_peer
 
@@ -280,6 +294,28 @@ class RuleViolation:
     @property
     def peers(self) -> tuple[str, ...]:
         return self.because.peers
+
+
+# What each pod breaks; a pod is its number in the pod table.
+OwnViolations = Mapping[int, Sequence[RuleViolation]]
+
+
+@dataclass(slots=True)
+class PeerConflict:
+    """Pods with one term in one domain, and all the pods that must not be with them there."""
+
+    violations: list[RuleViolation]
+    owners: set[int]
+    peers: set[int]
+
+
+@dataclass(slots=True)
+class FirstOfGroup:
+    """A pod that may stay where it is as the first of its group, if these others go."""
+
+    pod: int
+    others: set[int]
+    violations: list[RuleViolation]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,8 @@ left out.  All pods of a class are judged together, each as if it were not count
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
@@ -28,10 +29,19 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     unwanted_peers,
     wanted_by,
 )
-from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, MOST_PEERS, RuleViolation
+from berth.engine.rules.verdicts import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    MOST_PEERS,
+    FirstOfGroup,
+    OwnViolations,
+    PeerConflict,
+    RuleViolation,
+)
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, LabelColumn
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
+from berth.engine.state.tables import NOWHERE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +108,83 @@ class _PeersByDomain:
             there = (self._keys[peer] or "" for peer in self._peers[begin:end].tolist())
             found = self._known[domain] = nsmallest(MOST_PEERS + 1, there)
         return found
+
+
+# --- who has to go ----------------------------------------------------------------------------------
+
+
+def conflicts(cluster: Cluster, own: OwnViolations) -> Iterator[PeerConflict]:
+    """The anti-affinity terms that are broken; see `Rule.conflicts`."""
+    for rules, pods in _breaking(cluster, own, ANTI_AFFINITY):
+        for standing in rules.anti_affinity(np.array(pods, dtype=np.intp)):
+            there = standing.column.ids[cluster.pods.node[standing.peers]]
+            for domain, violations in _by_domain(own, pods, standing).items():
+                peers = standing.peers[there == domain].tolist()
+                yield PeerConflict(list(violations.values()), set(violations), set(peers))
+
+
+def _by_domain(
+    own: OwnViolations, pods: Sequence[int], standing: TermStanding
+) -> dict[int, dict[int, RuleViolation]]:
+    """Domain -> the pods that break the term there, and their violations."""
+    found: dict[int, dict[int, RuleViolation]] = defaultdict(dict)
+    for pod, domain, broken in zip(pods, standing.domain.tolist(), standing.broken.tolist(), strict=True):
+        violation = next((b for b in own[pod] if b.path == standing.owned.path), None)
+        if broken and violation is not None:
+            found[domain][pod] = violation
+    return found
+
+
+def firsts_of_groups(cluster: Cluster, own: OwnViolations) -> Iterator[FirstOfGroup]:
+    """Those of the pods that may be the first of their group; see `Rule.firsts_of_groups`."""
+    node = cluster.pods.node
+    for rules, pods in _breaking(cluster, own, AFFINITY):
+        if not rules.starts_group:
+            continue
+        standings = list(rules.affinity(np.array(pods, dtype=np.intp)))
+        # Peers on nodes without the label count for nothing.
+        peers = {
+            peer
+            for standing in standings
+            for peer in standing.peers[standing.column.ids[node[standing.peers]] > 0].tolist()
+        }
+        for i, pod in enumerate(pods):
+            if all(standing.domain[i] for standing in standings):
+                broken = [violation for violation in own[pod] if violation.kind == AFFINITY]
+                yield FirstOfGroup(pod, peers - {pod}, broken)
+
+
+def _breaking(
+    cluster: Cluster, own: OwnViolations, kind: str
+) -> Iterator[tuple[ExecutionAffinity, list[int]]]:
+    """The pods that break rules of a kind, a class at a time."""
+    by_class: dict[PodClass, list[int]] = defaultdict(list)
+    for pod, violations in own.items():
+        counted = cluster.find_pod(violations[0].pod)
+        if counted is not None and any(violation.kind == kind for violation in violations):
+            by_class[counted[0]].append(pod)
+    for pod_class, pods in by_class.items():
+        yield ExecutionAffinity(cluster, pod_class), pods
+
+
+def is_in_the_way(cluster: Cluster, violation: RuleViolation, pod: str) -> bool:
+    """Whether a pod is one of those that a violation of anti-affinity is about; see `Rule.is_in_the_way`."""
+    owner, other = cluster.find_pod(violation.pod), cluster.pods.index.get(pod)
+    if not violation.has_unwanted_peers or owner is None or other is None or violation.pod == pod:
+        return False
+    asked = np.array([cluster.pods.index[violation.pod]], dtype=np.intp)
+    if NOWHERE in (cluster.pods.node[other], cluster.pods.node[asked[0]]):
+        return False
+    return any(
+        standing.owned.path == violation.path
+        and bool(standing.broken[0])
+        and standing.column.ids[cluster.pods.node[other]] == standing.domain[0]
+        and bool((standing.peers == other).any())
+        for standing in ExecutionAffinity(cluster, owner[0]).anti_affinity(asked)
+    )
+
+
+# --- the terms --------------------------------------------------------------------------------------
 
 
 def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[ExecutionAffinity]:

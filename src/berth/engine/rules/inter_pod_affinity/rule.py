@@ -14,6 +14,7 @@ import numpy as np
 
 from berth.engine.rules.base import TopologyRule
 from berth.engine.rules.inter_pod_affinity import execution, relax
+from berth.engine.rules.inter_pod_affinity.affected import affected_pods
 from berth.engine.rules.inter_pod_affinity.score import AffinityScore, exactly_scaled
 from berth.engine.rules.inter_pod_affinity.terms import (
     KEPT_AWAY,
@@ -32,6 +33,9 @@ from berth.engine.rules.verdicts import (
     SKIPPED,
     UNRESOLVABLE,
     Cause,
+    FirstOfGroup,
+    OwnViolations,
+    PeerConflict,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
@@ -251,6 +255,22 @@ class InterPodAffinity(TopologyRule):
         cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
     ) -> Iterable[RuleViolation]:
         return execution.violations(cls.name, cluster, pod_class, pods)
+
+    @classmethod
+    def affected_pods(cls, cluster: Cluster, event: ClusterEvent) -> set[str]:
+        return affected_pods(cluster, event)
+
+    @classmethod
+    def conflicts(cls, cluster: Cluster, own: OwnViolations) -> Iterable[PeerConflict]:
+        return execution.conflicts(cluster, own)
+
+    @classmethod
+    def firsts_of_groups(cls, cluster: Cluster, own: OwnViolations) -> Iterable[FirstOfGroup]:
+        return execution.firsts_of_groups(cluster, own)
+
+    @classmethod
+    def is_in_the_way(cls, cluster: Cluster, violation: RuleViolation, pod: str) -> bool:
+        return execution.is_in_the_way(cluster, violation, pod)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._counts.required:
