@@ -18,11 +18,12 @@ from berth.kube.taints import (
     NOT_READY,
     PREFIX,
     condition_taints,
+    evicted_at,
     is_node_ready,
     ready_condition,
-    tolerates,
+    taints_of,
 )
-from berth.kube.times import seconds, stamp
+from berth.kube.times import stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
@@ -121,7 +122,7 @@ class NodeLifecycle(Controller):
     # --- taints -------------------------------------------------------------------------------------
 
     def _taint(self, node: Node, now: float) -> Iterator[Action]:
-        given = (node.spec.taints if node.spec else None) or []
+        given = taints_of(node)
         wanted = set(_wanted(node))
         kept = [t for t in given if t.key not in _OURS or (t.key, t.effect) in wanted]
         known = {(t.key, t.effect) for t in kept}
@@ -226,27 +227,3 @@ class TaintEviction(Controller):
             self.queue.add_at(key, now)
             return
         yield delete(PODS, pod, message, grace=grace)
-
-
-def evicted_at(pod: LivePod, node: Node, now: float) -> float | None:
-    """When the node's taints drive the pod away; None if they do not."""
-    taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == "NoExecute"]
-    due: float | None = None
-    for taint in taints:
-        when = _tolerated_until(pod, taint, now)
-        if when is not None and (due is None or when < due):
-            due = when
-    return due
-
-
-def _tolerated_until(pod: LivePod, taint: Taint, now: float) -> float | None:
-    """Until when the pod may stay; None for ever."""
-    matching = [t for t in pod.spec.tolerations or () if tolerates((t,), taint)]
-    if not matching:
-        return now
-    limits = [t.toleration_seconds for t in matching]
-    bounded = [limit for limit in limits if limit is not None]
-    if not bounded:
-        return None
-    since = seconds(taint.time_added) if taint.time_added else now
-    return since + max(min(bounded), 0)

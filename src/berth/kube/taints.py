@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from berth.kube.objects import Condition, Node, Taint, Toleration
+from berth.kube.objects import Condition, Node, Pod, Taint, Toleration
 from berth.kube.pods import condition, true_condition
+from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, READY, TRUE, UNKNOWN
 
 NO_EXECUTE = "NoExecute"
@@ -32,6 +33,33 @@ def untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint
     return (t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t))
 
 
+def taints_of(node: Node) -> list[Taint]:
+    return (node.spec.taints if node.spec else None) or []
+
+
+def no_execute_taints(node: Node) -> list[Taint]:
+    """Those that drive out running pods."""
+    return [taint for taint in taints_of(node) if taint.effect == NO_EXECUTE]
+
+
+def evicted_at(pod: Pod, node: Node, now: float = 0) -> float | None:
+    """When the node's taints drive the pod away; None if they do not."""
+    limits = (_tolerated_until(pod, taint, now) for taint in no_execute_taints(node))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _tolerated_until(pod: Pod, taint: Taint, now: float) -> float | None:
+    """Until when the pod may stay; None for ever."""
+    matching = [t for t in pod.spec.tolerations or () if _tolerates_one(t, taint)]
+    if not matching:
+        return now
+    bounded = [t.toleration_seconds for t in matching if t.toleration_seconds is not None]
+    if not bounded:
+        return None
+    since = seconds(taint.time_added) if taint.time_added else now
+    return since + max(min(bounded), 0)
+
+
 # --- what nodes report about themselves -----------------------------------------------------------
 # Upstream: pkg/controller/nodelifecycle.
 
@@ -53,7 +81,7 @@ def condition_taints(node: Node) -> Iterator[tuple[str, str]]:
     if failing is not None:
         key = UNREACHABLE if failing.status == UNKNOWN else NOT_READY
         yield key, "NoSchedule"
-        yield key, "NoExecute"
+        yield key, NO_EXECUTE
     for entry in (node.status.conditions if node.status else None) or ():
         if entry.type in _PRESSURES and entry.status == TRUE:
             yield _PRESSURES[entry.type], "NoSchedule"
@@ -74,7 +102,7 @@ def unready(node: Node) -> Condition | None:
     """
     if ready_condition(node) is not None:
         return _reported_unready(node)
-    keys = {taint.key for taint in (node.spec.taints if node.spec else None) or ()}
+    keys = {taint.key for taint in taints_of(node)}
     statuses = {NOT_READY: FALSE, UNREACHABLE: UNKNOWN}
     return next((Condition(type=READY, status=statuses[key]) for key in statuses if key in keys), None)
 

@@ -38,7 +38,7 @@ from berth.kube.objects import (
     key_of,
 )
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
-from berth.kube.taints import NO_EXECUTE
+from berth.kube.taints import NO_EXECUTE, taints_of
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED, FAILED, REQUIRED_DURING_SCHEDULING, REVISION_HASH, TRUE
 from berth.kube.workloads.pod_templates import daemon_tolerations, node_of
@@ -82,7 +82,7 @@ class Eligibility:
         if (wanted and wanted != node.metadata.name) or not matches_when_placed(self._pod, node, self._gates):
             return NodeEligibility(starts=False, stays=False, holds=False)
         holds = matches_during_execution(self._pod, node, self._gates)
-        taints = (node.spec.taints if node.spec else None) or []
+        taints = taints_of(node)
         tolerations = self._pod.spec.tolerations
         if first_untolerated(tolerations, taints) is None:
             return NodeEligibility(starts=holds, stays=True, holds=holds)

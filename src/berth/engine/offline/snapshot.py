@@ -41,7 +41,7 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pods import GroupKey, group_of, is_finished, is_terminating, minimum_of
-from berth.kube.taints import condition_notes, condition_taints
+from berth.kube.taints import condition_notes, condition_taints, taints_of
 from berth.kube.validation.annotation import fault_of
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import selector_errors, validate
@@ -334,7 +334,7 @@ class SnapshotReader:
     def node(self, view: Node) -> Node:
         """The node with the taints it is about to have for what it reports."""
         node = default_node(view)
-        given = (node.spec.taints if node.spec else None) or []
+        given = taints_of(node)
         known = {(taint.key, taint.effect) for taint in given}
         added = [
             Taint(key=key, effect=effect)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.tables import taints_of
+from berth.engine.state.tables import untimed_taints
 from berth.kube.objects import Node, NodeStatus
 
 
@@ -141,7 +141,7 @@ def node_change(slot: int, old: Node, new: Node) -> NodeUpdated | None:
     taints = unschedulable = allocatable = images = features = False
     if old.spec != new.spec:
         was, now = old.spec, new.spec
-        taints = taints_of(old) != taints_of(new)
+        taints = untimed_taints(old) != untimed_taints(new)
         unschedulable = bool(was and was.unschedulable) != bool(now and now.unschedulable)
     if old.status != new.status:
         before, after = old.status, new.status

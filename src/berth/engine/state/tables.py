@@ -23,6 +23,7 @@ from berth.engine.state.requests import Requests, units_of
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from berth.kube.objects import Node, Taint
 from berth.kube.selectors import Requirement
+from berth.kube.taints import taints_of
 
 ANY_IP = "0.0.0.0"  # noqa: S104 - the address in a port's hostIP, not one Berth listens on
 
@@ -131,7 +132,7 @@ class NodeTable:
     def moves(self, slot: int, node: Node) -> bool:
         """Whether an update changes to which domains, or to whose counts, the node's pods belong."""
         taints = self.taints.values[self.taints.ids[slot]]
-        return self.labels[slot] != (node.metadata.labels or {}) or taints != taints_of(node)
+        return self.labels[slot] != (node.metadata.labels or {}) or taints != untimed_taints(node)
 
     def update(self, slot: int, node: Node) -> bool:
         """Take over a node's properties. True if any is different from before."""
@@ -140,7 +141,7 @@ class NodeTable:
             labels = self.labels[slot] = node.metadata.labels or {}
             for key, column in self._columns.items():
                 column.set(slot, labels.get(key))
-            self.taints.set(slot, taints_of(node))
+            self.taints.set(slot, untimed_taints(node))
         unschedulable = bool(node.spec and node.spec.unschedulable)
         if unschedulable != self.unschedulable[slot]:
             self.unschedulable[slot] = unschedulable
@@ -250,9 +251,9 @@ class NodeTable:
             column.grow_slots(capacity)
 
 
-def taints_of(node: Node) -> tuple[Taint, ...]:
+def untimed_taints(node: Node) -> tuple[Taint, ...]:
     """The node's taints without their times, which would tell apart what is the same to every pod."""
-    given = (node.spec.taints if node.spec else None) or ()
+    given = taints_of(node)
     return tuple(replace(taint, time_added=None) if taint.time_added else taint for taint in given)
 
 

@@ -33,7 +33,7 @@ from berth.kube.selectors import (
     parse_node_selector,
     selector_from_labels,
 )
-from berth.kube.taints import untolerated
+from berth.kube.taints import taints_of, untolerated
 
 EXCLUSIVE_CPU, EXCLUSIVE_MEMORY, EXCLUSIVE_NODES = (
     f"berth.dev/exclusive.{each}" for each in ("cpu", "memory", "nodes")
@@ -76,7 +76,7 @@ class NodeSize:
     @classmethod
     def of(cls, node: Node) -> NodeSize:
         allocatable = (node.status.allocatable if node.status else None) or {}
-        taints = (node.spec.taints if node.spec else None) or ()
+        taints = taints_of(node)
         has = Blocked(
             1,
             _read(allocatable.get("cpu"), milli_value),

@@ -20,7 +20,7 @@ from berth.engine.state.columns import BoolArray
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, Requirement
-from berth.kube.taints import tolerates
+from berth.kube.taints import taints_of, tolerates
 
 _MOST_COMBINATIONS = 10_000
 # What Kubernetes itself puts on nodes that are in trouble, so that it is there only then.
@@ -163,7 +163,7 @@ def toleration_for_nothing(world: World, subject: Subject) -> Iterator[Hit]:
 
 def _taints(world: World) -> list[Taint]:
     nodes = world.snapshot.nodes.values()
-    return list(dict.fromkeys(t for node in nodes for t in (node.spec.taints if node.spec else None) or ()))
+    return list(dict.fromkeys(t for node in nodes for t in taints_of(node)))
 
 
 def _near_taint(toleration: Toleration, taint: Taint) -> str | None:

@@ -47,7 +47,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.pods import is_terminating
-from berth.kube.taints import NO_EXECUTE, PREFIX, tolerates
+from berth.kube.taints import NO_EXECUTE, PREFIX, evicted_at
 from berth.kube.well_known import HOSTNAME
 
 MOST_ADDED = 10_000
@@ -164,20 +164,14 @@ def taint(world: ChangingWorld, change: changes.TaintNode) -> None:
 
 def driven_out(world: ChangingWorld, name: str) -> None:
     """Delete the pods of a node that do not tolerate its NoExecute taints for good."""
-    spec = world.snapshot.nodes[name].spec
-    taints = [each for each in (spec.taints if spec else None) or () if each.effect == NO_EXECUTE]
+    node = world.snapshot.nodes[name]
     going = [
         entry
         for entry in world.pods_on([name])
-        if not entry.is_mirror and not all(_stays_with(entry, each) for each in taints)
+        if not entry.is_mirror and evicted_at(entry.pod, node) is not None
     ]
     for entry in going:
         world.displace(entry, keeps_node=False, why="driven out by a taint")
-
-
-def _stays_with(entry: Entry, taint: Taint) -> bool:
-    lasting = [t for t in entry.pod.spec.tolerations or () if t.toleration_seconds is None]
-    return tolerates(lasting, taint)
 
 
 def add(world: ChangingWorld, change: changes.AddNodes) -> None:

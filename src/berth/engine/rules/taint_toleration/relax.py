@@ -12,7 +12,7 @@ from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.relaxing import MOST, Change, Question, nearest, on_nodes, on_pod
 from berth.engine.rules.taint_toleration.taints import CORDON, describe
 from berth.kube.objects import Node, NodeSpec, PodSpec, Taint, Toleration
-from berth.kube.taints import CONDITION_OF, HARD_EFFECTS, tolerates, untolerated
+from berth.kube.taints import CONDITION_OF, HARD_EFFECTS, taints_of, tolerates, untolerated
 from berth.kube.well_known import READY
 
 
@@ -28,7 +28,7 @@ def clues(question: Question) -> Iterator[str]:
         taint
         for slot in wanted or range(table.count)
         if (node := question.nodes.get(table.names[slot] or "")) is not None
-        for taint in untolerated(tolerations, (node.spec.taints if node.spec else None) or ())
+        for taint in untolerated(tolerations, taints_of(node))
     )
     for taint in taints:
         for toleration in tolerations:
@@ -55,12 +55,12 @@ def shown(toleration: Toleration) -> str:
 def relaxations(question: Question) -> Iterator[Change]:
     counts: Counter[Taint] = Counter()
     for node in question.nodes.values():
-        for taint in (node.spec and node.spec.taints) or ():
+        for taint in taints_of(node):
             if taint.effect in HARD_EFFECTS and not tolerates(question.pod.spec.tolerations, taint):
                 counts[taint] += 1
     ailing = dict.fromkeys(taint.key or "" for taint in counts if taint.key in CONDITION_OF)
     for key in ailing:
-        names = [name for name, node in question.nodes.items() if any(t.key == key for t in _taints(node))]
+        names = [name for name, node in question.nodes.items() if any(t.key == key for t in taints_of(node))]
         yield _recovered(question, question.closest(names), key)
     for taint, _ in counts.most_common(MOST):
         if taint.key == CORDON.key or taint.key in CONDITION_OF:
@@ -74,16 +74,12 @@ def relaxations(question: Question) -> Iterator[Change]:
         yield Change("toleration", "spec.tolerations", phrase, on_pod(apply), value=describe(taint))
 
 
-def _taints(node: Node) -> list[Taint]:
-    return (node.spec.taints if node.spec else None) or []
-
-
 def _recovered(question: Question, names: list[str], key: str) -> Change:
     """Nodes without a taint that follows from a condition: nobody should tolerate a node that is down."""
     kind = CONDITION_OF[key]
 
     def apply(node: Node) -> Node:
-        taints = [taint for taint in _taints(node) if taint.key != key]
+        taints = [taint for taint in taints_of(node) if taint.key != key]
         return replace(node, spec=replace(node.spec or NodeSpec(), taints=taints or None))
 
     phrase = ("with ", " Ready again" if kind == READY else f" without {kind}")

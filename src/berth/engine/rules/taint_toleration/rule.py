@@ -21,7 +21,7 @@ from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdat
 from berth.engine.state.columns import BoolArray, IntArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Node, Pod, Taint
-from berth.kube.taints import CONDITION_OF, NO_EXECUTE, tolerates, untolerated
+from berth.kube.taints import CONDITION_OF, NO_EXECUTE, no_execute_taints, taints_of, tolerates, untolerated
 from berth.kube.well_known import READY
 
 UNTOLERATED = Reason(
@@ -73,8 +73,7 @@ class TaintToleration(NodeRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         if not (isinstance(change, NodeUpdated) and change.taints):
             return False
-        spec = change.old.spec
-        return not self._tolerated((spec and spec.taints) or ())
+        return not self._tolerated(taints_of(change.old))
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         taints = self.nodes.taints
@@ -99,7 +98,6 @@ class TaintToleration(NodeRule):
 
 def admission(pod: Pod, node: Node) -> RuleVerdict | None:
     """Why a kubelet does not take the pod, None if it does."""
-    taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == NO_EXECUTE]
-    if first_untolerated(pod.spec.tolerations, taints) is None:
+    if first_untolerated(pod.spec.tolerations, no_execute_taints(node)) is None:
         return None
     return RuleVerdict(TaintToleration.name, UNRESOLVABLE, (UNTOLERATED.sentence,))
