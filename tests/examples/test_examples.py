@@ -12,6 +12,7 @@ import yaml
 from berth.engine.offline.audit import audit
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGates
+from berth.kube.scheduler_configuration.model import PluginArguments
 from tests.examples.shown import SHOWN, example
 from tests.support.cli.command import Outcome, berth
 from tests.support.cli.example_placements import EXAMPLES, ExamplePlacements
@@ -137,7 +138,7 @@ def test_required_affinity_implies_a_preference(example: ExamplePlacements) -> N
     """S2 is drawn to the S1 pod that requires it, unless such rules are given no weight."""
     assert example.nodes == {"s2": "node-b"}
     assert example.choice("s2") == {"node-a", "node-b", "node-c"}
-    assert example.under(Options(hard_pod_affinity_weight=0)).nodes == {"s2": "node-a"}
+    assert example.under(Options(args=PluginArguments(hard_pod_affinity_weight=0))).nodes == {"s2": "node-a"}
 
 
 @example("pod-affinity/preference-both-ways.yaml")

@@ -6,6 +6,7 @@ import pytest
 
 from berth.engine.offline.topology import spreads
 from berth.engine.state.options import Options
+from berth.kube.scheduler_configuration.model import PluginArguments
 from tests.examples.shown import example
 from tests.support.cli.example_placements import ExamplePlacements
 
@@ -163,5 +164,5 @@ def test_default_spreading(example: ExamplePlacements) -> None:
     assert example.zones_of("Deployment/web") == {"zone1": 2, "zone2": 2, "zone3": 2}
     assert len(set(example.nodes_of("Deployment/web"))) == 6
     assert example.best("unowned") == {"node1a", "node1b"}
-    without = example.under(Options(defaulting_type="List"))
+    without = example.under(Options(args=PluginArguments(defaulting_type="List")))
     assert without.zones_of("Deployment/web") == {"zone1": 6}

@@ -9,10 +9,11 @@ from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.rules import RULES
 from berth.engine.state.cluster import Cluster as EngineCluster
-from berth.engine.state.options import DEFAULT_WEIGHTS, Options, ScoringStrategy
+from berth.engine.state.options import DEFAULT_WEIGHTS, Options
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import Node, Pod
 from berth.kube.pods import is_finished
+from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType
 from tests.reference import Args
 from tests.support import changes
 from tests.support.changes import Change
@@ -25,23 +26,25 @@ def options_of(args: Args) -> Options:
     absent = EXTRA.difference(args.extra_plugins)
     weights = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name not in absent}
     return Options(
-        hard_pod_affinity_weight=args.hard_pod_affinity_weight,
-        ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
-        added_affinity=args.added_affinity,
-        default_constraints=args.default_constraints,
-        defaulting_type="System" if args.defaulting_type == "System" else "List",
+        args=PluginArguments(
+            hard_pod_affinity_weight=args.hard_pod_affinity_weight,
+            ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
+            added_affinity=args.added_affinity,
+            default_constraints=args.default_constraints,
+            defaulting_type="System" if args.defaulting_type == "System" else "List",
+            scoring_strategy=cast("ScoringStrategyType", args.fit_strategy),
+            scoring_shape=args.fit_shape,
+            scoring_resources=args.fit_resources,
+            ignored_resources=args.ignored_resources,
+            ignored_resource_groups=args.ignored_resource_groups,
+            balanced_resources=args.balanced_resources,
+        ),
         daemon_namespaces=frozenset(args.daemon_namespaces),
         version=args.version,
         exact_namespace_selectors=args.exact_namespace_selectors,
         weights=weights,
         disabled=absent,
         not_filtering=frozenset(args.not_filtering),
-        fit_strategy=cast("ScoringStrategy", args.fit_strategy),
-        fit_shape=args.fit_shape,
-        fit_resources=dict(args.fit_resources),
-        ignored_resources=frozenset(args.ignored_resources),
-        ignored_resource_groups=frozenset(args.ignored_resource_groups),
-        balanced_resources=args.balanced_resources,
     )
 
 

@@ -112,8 +112,9 @@ def same_flags(options: Options, version: str | None = None) -> str:
     """The flags with which a command judges by the same options; `version` if somebody chose it."""
     default = Options()
     found = {"--kubernetes-version": version} if version else {}
-    if options.hard_pod_affinity_weight != default.hard_pod_affinity_weight:
-        found["--hard-pod-affinity-weight"] = str(options.hard_pod_affinity_weight)
+    weight = options.args.hard_pod_affinity_weight
+    if weight != default.args.hard_pod_affinity_weight:
+        found["--hard-pod-affinity-weight"] = str(weight)
     if options.daemon_namespaces != default.daemon_namespaces:
         found["--daemon-namespaces"] = ",".join(sorted(options.daemon_namespaces))
     if options.gates != default.gates:

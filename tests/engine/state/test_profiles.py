@@ -79,14 +79,15 @@ def test_weights_and_arguments() -> None:
     )
 
     assert found.weights["NodeResourcesFit"] == 9
-    assert (found.hard_pod_affinity_weight, found.ignore_preferred_terms_of_existing_pods) == (7, True)
-    assert (found.defaulting_type, found.default_constraints) == ("List", ())
-    assert found.added_affinity is not None
-    assert found.balanced_resources == ("example.com/gpu",)
-    assert found.ignored_resources == {"a.io/x"}
-    assert found.ignored_resource_groups == {"b.io"}
-    assert (found.fit_strategy, found.fit_resources) == ("RequestedToCapacityRatio", {"cpu": 3})
-    assert found.fit_shape == ((10, 5),)
+    args = found.args
+    assert (args.hard_pod_affinity_weight, args.ignore_preferred_terms_of_existing_pods) == (7, True)
+    assert (args.defaulting_type, args.default_constraints) == ("List", ())
+    assert args.added_affinity is not None
+    assert args.balanced_resources == ("example.com/gpu",)
+    assert args.ignored_resources == ("a.io/x",)
+    assert args.ignored_resource_groups == ("b.io",)
+    assert (args.scoring_strategy, args.scoring_resources) == ("RequestedToCapacityRatio", (("cpu", 3),))
+    assert args.scoring_shape == ((10, 5),)
 
 
 # --- what comes of it -------------------------------------------------------------------

@@ -30,6 +30,7 @@ from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import effective_affinity
 from berth.kube.affinity.anti_affinity import has_required_rules
 from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.scheduler_configuration.reading import load as load_configuration
 from berth.kube.versions import NEWEST, VERSIONS
 
@@ -173,7 +174,7 @@ def read_input(settings: InputSettings, *kinds: str, setup: SchedulerSetup | Non
 def options_of(settings: InputSettings) -> Options:
     return Options(
         version=VERSIONS.get(settings["kubernetes_version"] or "", NEWEST),
-        hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
+        args=PluginArguments(hard_pod_affinity_weight=settings["hard_pod_affinity_weight"]),
         daemon_namespaces=settings["daemon_namespaces"],
         gates=gates_of(settings["feature_gates"]),
     )

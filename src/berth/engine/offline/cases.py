@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import plan_for
@@ -41,6 +42,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.pods import is_finished
+from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
 from berth.kube.validation.containers import validate_mounts
@@ -200,11 +202,7 @@ def build_cluster(
     args = case.args or Args()
     absent = _EXTRA.difference(case.extra_plugins or ())
     options = Options(
-        hard_pod_affinity_weight=args.hard_pod_affinity_weight,
-        ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
-        added_affinity=args.added_affinity,
-        default_constraints=tuple(args.default_constraints or ()),
-        defaulting_type=args.defaulting_type,
+        args=PluginArguments(**asdict(args) | {"default_constraints": tuple(args.default_constraints or ())}),
         daemon_namespaces=frozenset(),
         version=version,
         exact_namespace_selectors=exact_namespace_selectors,

@@ -18,13 +18,15 @@ class PluginArguments:
 
     Attributes:
         daemon_namespaces: Whose pods required anti-affinity leaves out, None if it is not said.
+        ignored_resources: Extended resources that need not fit.
+        ignored_resource_groups: The same for all extended resources with one of these prefixes.
+        scoring_strategy: How NodeResourcesFit scores the resources in use.
         scoring_resources: The resources NodeResourcesFit scores, with their weights.
-        balanced_resources: Those of NodeResourcesBalancedAllocation.
-        min_candidate_nodes_percentage, min_candidate_nodes_absolute: How many nodes preemption
-            looks at before it chooses.
+        scoring_shape: Points of RequestedToCapacityRatio.
+        balanced_resources: The resources that NodeResourcesBalancedAllocation evens out.
         bind_timeout_seconds: How long a pod may wait for its volumes.
         device_timeout_seconds: How long it may wait for its devices.
-        storage_shape: How storage for new volumes is scored by how full it would be; as usual if empty.
+        storage_shape: How storage for new volumes is scored by how full it would be.
     """
 
     hard_pod_affinity_weight: int = 1
@@ -39,11 +41,9 @@ class PluginArguments:
     scoring_resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
     scoring_shape: Shape = ()
     balanced_resources: tuple[str, ...] = ("cpu", "memory")
-    min_candidate_nodes_percentage: int = 10
-    min_candidate_nodes_absolute: int = 100
     bind_timeout_seconds: int = 600
     device_timeout_seconds: float = 600.0
-    storage_shape: Shape = ()
+    storage_shape: Shape = ((0, 10), (100, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,6 @@ class Profile:
     plugins: Mapping[str, frozenset[str]]
     weights: Mapping[str, int]
     args: PluginArguments = field(default_factory=PluginArguments)
-    percentage_of_nodes_to_score: int | None = None
 
     def enables(self, point: str, plugin: str) -> bool:
         return plugin in self.plugins[point]
@@ -97,7 +96,6 @@ class SchedulerConfiguration:
     """A whole configuration.
 
     Attributes:
-        percentage_of_nodes_to_score, parallelism: As given; Berth always looks at all nodes, at once.
         notes: What was given and has no effect, a sentence each.
     """
 
@@ -106,8 +104,6 @@ class SchedulerConfiguration:
     client_connection: ClientConnection = field(default_factory=ClientConnection)
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
-    percentage_of_nodes_to_score: int = 0
-    parallelism: int = 16
     notes: tuple[str, ...] = ()
 
     @property

@@ -162,8 +162,6 @@ def _complete(given: wire.Configuration, default_name: str) -> tuple[SchedulerCo
         ),
         pod_initial_backoff_seconds=_or(given.pod_initial_backoff_seconds, 1),
         pod_max_backoff_seconds=_or(given.pod_max_backoff_seconds, 10),
-        percentage_of_nodes_to_score=given.percentage_of_nodes_to_score or 0,
-        parallelism=_or(given.parallelism, 16),
         notes=(*notes, *_notes(given)),
     )
     _check(configuration, given, errors)
@@ -175,9 +173,9 @@ def _or(value: int | None, otherwise: int) -> int:
 
 
 def _check(configuration: SchedulerConfiguration, given: wire.Configuration, errors: Errors) -> None:
-    if configuration.parallelism <= 0:
+    if given.parallelism is not None and given.parallelism <= 0:
         detail = "should be an integer value greater than zero"
-        errors.invalid(("parallelism",), configuration.parallelism, detail)
+        errors.invalid(("parallelism",), given.parallelism, detail)
     first, longest = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
     if first <= 0:
         errors.invalid(("podInitialBackoffSeconds",), first, "must be greater than 0")
@@ -288,13 +286,7 @@ def _profile(
         notes.append(
             f"{render((*path, 'percentageOfNodesToScore'))} has no effect: Berth always looks at all nodes"
         )
-    return Profile(
-        scheduler_name=name,
-        plugins=points,
-        weights=weights,
-        args=args,
-        percentage_of_nodes_to_score=given.percentage_of_nodes_to_score,
-    )
+    return Profile(scheduler_name=name, plugins=points, weights=weights, args=args)
 
 
 def _inseparable(enabled: plugins.Points, path: Path) -> Iterator[str]:

@@ -16,6 +16,7 @@ from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod, RawQuantity, ResourceRequirements
+from berth.kube.scheduler_configuration.model import PluginArguments
 from tests.reference import Args, evaluate_pod
 from tests.support import strategies
 from tests.support.builders import make_node, make_pod
@@ -25,6 +26,11 @@ from tests.support.engine import chosen_by, engine_of, plan_of, verdict_of
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", GPU, "ephemeral-storage", "pods", "example.com/none")
 RULES = tuple(rule.name for rule in (*NODE_RULES, *TOPOLOGY_RULES))
+
+
+def profile(**arguments: Any) -> Options:
+    return Options(args=PluginArguments(**arguments))
+
 
 thorough = settings(
     max_examples=80,
@@ -109,7 +115,7 @@ def test_most_allocated_fills_nodes() -> None:
     pod = make_pod("p").requests(cpu="3", memory="4G").build()
 
     expected = {"small": (75 + 50) // 2, "large": 50}
-    assert expected == fit(Options(fit_strategy="MostAllocated"), [small, large], pod)
+    assert expected == fit(profile(scoring_strategy="MostAllocated"), [small, large], pod)
 
 
 def test_weights_of_resources() -> None:
@@ -117,12 +123,12 @@ def test_weights_of_resources() -> None:
     node = make_node("n").capacity(cpu="4", memory="8G", pods=9).build()
     pod = make_pod("p").requests(cpu="1", memory="4G").build()
 
-    assert fit(Options(fit_resources={"cpu": 1, "memory": 3}), [node], pod) == {"n": (75 + 150) // 4}
+    assert fit(profile(scoring_resources=(("cpu", 1), ("memory", 3))), [node], pod) == {"n": (75 + 150) // 4}
 
 
 def test_extended_resources_count_for_pods_that_want_them() -> None:
     """Packing by accelerator looks at pods with a request for it, and at nodes that have it."""
-    options = Options(fit_strategy="MostAllocated", fit_resources={GPU: 5, "cpu": 1})
+    options = profile(scoring_strategy="MostAllocated", scoring_resources=((GPU, 5), ("cpu", 1)))
     nodes = [
         make_node("with").capacity({GPU: 4}, cpu="4", memory="8G", pods=9).build(),
         make_node("without").capacity(cpu="4", memory="8G", pods=9).build(),
@@ -137,7 +143,7 @@ def test_extended_resources_count_for_pods_that_want_them() -> None:
 
 def test_huge_pages_of_the_pod_as_a_whole_do_not_score() -> None:
     """As with cpu and memory, upstream scores what the containers ask for."""
-    options = Options(fit_strategy="MostAllocated", fit_resources={"hugepages-2Mi": 1})
+    options = profile(scoring_strategy="MostAllocated", scoring_resources=(("hugepages-2Mi", 1),))
     node = make_node("n").capacity({"hugepages-2Mi": "100Mi"}, cpu="4", memory="8G", pods=9).build()
     of_containers = make_pod("p").requests({"hugepages-2Mi": "20Mi"}, cpu="1").build()
     whole = ResourceRequirements(requests={"hugepages-2Mi": "40Mi", "cpu": "1"})
@@ -154,11 +160,11 @@ def test_ratio_leaves_out_what_scores_nothing_and_rounds() -> None:
     shape = ((0, 0), (100, 10))
     node = make_node("n").capacity({GPU: 50}, cpu="4", memory="1000T", pods=9).build()
     pod = make_pod("p").requests({GPU: 13}, cpu="1", memory="1G").build()
-    options = Options(fit_strategy="RequestedToCapacityRatio", fit_shape=shape)
+    ratio: dict[str, Any] = {"scoring_strategy": "RequestedToCapacityRatio", "scoring_shape": shape}
 
-    assert fit(replace(options, fit_resources={"cpu": 1, "memory": 1}), [node], pod) == {"n": 25}
-    assert fit(replace(options, fit_resources={"cpu": 1, GPU: 1}), [node], pod) == {"n": 26}
-    assert fit(replace(options, fit_resources={"cpu": 2, GPU: 1}), [node], pod) == {"n": 25}
+    assert fit(profile(**ratio, scoring_resources=(("cpu", 1), ("memory", 1))), [node], pod) == {"n": 25}
+    assert fit(profile(**ratio, scoring_resources=(("cpu", 1), (GPU, 1))), [node], pod) == {"n": 26}
+    assert fit(profile(**ratio, scoring_resources=(("cpu", 2), (GPU, 1))), [node], pod) == {"n": 25}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +194,7 @@ def test_balance_of_several_resources() -> None:
 
 def test_balance_looks_at_the_listed_resources() -> None:
     """A pod that uses as much of the accelerators as of cpu keeps the balance; memory plays no role."""
-    options = Options(balanced_resources=("cpu", GPU))
+    options = profile(balanced_resources=("cpu", GPU))
     node = make_node("n").capacity({GPU: 4}, cpu="4", memory="8G", pods=9).build()
     even = make_pod("p").requests({GPU: 2}, cpu="2", memory="8G").build()
     uneven = make_pod("p").requests({GPU: 4}).build()
@@ -215,10 +221,10 @@ def test_ignored_resources_need_not_fit() -> None:
         return [reason for status in rejection.values() for reason in status["reasons"]]
 
     assert reasons(Options(), pod) == [f"Insufficient {GPU}"]
-    assert reasons(Options(ignored_resources=frozenset({GPU})), pod) == []
-    assert reasons(Options(ignored_resource_groups=frozenset({"example.com"})), pod) == []
-    assert reasons(Options(ignored_resource_groups=frozenset({"example.org"})), pod) != []
-    assert reasons(Options(ignored_resources=frozenset({"cpu"})), big) == ["Insufficient cpu"]
+    assert reasons(profile(ignored_resources=(GPU,)), pod) == []
+    assert reasons(profile(ignored_resource_groups=("example.com",)), pod) == []
+    assert reasons(profile(ignored_resource_groups=("example.org",)), pod) != []
+    assert reasons(profile(ignored_resources=("cpu",)), big) == ["Insufficient cpu"]
 
 
 # --- numbers from kube-scheduler's own tests ----------------------------------------------
@@ -230,8 +236,10 @@ def test_ignored_resources_need_not_fit() -> None:
 )
 def test_ratio_of_an_extended_resource(wanted: int, taken: int, expected: dict[str, int]) -> None:
     """A flat shape from 0 to 1 point gives a tenth of the share in use."""
-    options = Options(
-        fit_strategy="RequestedToCapacityRatio", fit_shape=((0, 0), (100, 1)), fit_resources={GPU: 1}
+    options = profile(
+        scoring_strategy="RequestedToCapacityRatio",
+        scoring_shape=((0, 0), (100, 1)),
+        scoring_resources=((GPU, 1),),
     )
     nodes = [make_node("large").capacity({GPU: 8}).build(), make_node("small").capacity({GPU: 4}).build()]
     running = [make_pod("r").requests({GPU: taken}).on("small").build()]
@@ -241,7 +249,7 @@ def test_ratio_of_an_extended_resource(wanted: int, taken: int, expected: dict[s
 
 def test_balance_of_three_resources() -> None:
     """A scalar resource is one of them if the pod asks for it, and none if not."""
-    options = Options(balanced_resources=("cpu", "memory", GPU))
+    options = profile(balanced_resources=("cpu", "memory", GPU))
     nodes = [
         make_node(name).capacity({GPU: 8}, cpu="3500m", memory=40000, pods=9).build() for name in ("a", "b")
     ]

@@ -6,6 +6,7 @@ import pytest
 
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
+from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.versions import VERSIONS
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.storage import (
@@ -61,7 +62,7 @@ def test_it_counts_since_1_37() -> None:
 
 def test_a_profile_may_say_otherwise() -> None:
     """With the shape turned around, the storage that would be fullest is the best."""
-    options = Options(storage_shape=((0, 0), (50, 10), (100, 10)))
+    options = Options(args=PluginArguments(storage_shape=((0, 0), (50, 10), (100, 10))))
     cluster = world(*left({"a": "10Gi", "b": "25Gi", "c": "100Gi"}), options=options)
     assert scores(cluster) == {"a": 100, "b": 80, "c": 20}
 

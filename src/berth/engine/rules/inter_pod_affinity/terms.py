@@ -132,7 +132,7 @@ class AffinityCounts:
         self.required = self._incoming(pod_class.required_affinity)
         self.avoided = self._incoming(pod_class.required_anti_affinity)
         self.preferred = self._incoming(pod_class.preferred)
-        self.scored = not options.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
+        self.scored = not options.args.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
         self.affinity: dict[str, Counter] = {}
         self.anti: dict[str, Counter] = {}
         self.existing: dict[str, Counter] = {}
@@ -207,7 +207,7 @@ class AffinityCounts:
         for term, owned in self.preferred:
             if theirs in term.selected:
                 self._counter(self.score, owned).weigh(pod_class, owned.weight)
-        hard_weight = self._pod_class.options.hard_pod_affinity_weight
+        hard_weight = self._pod_class.options.args.hard_pod_affinity_weight
         if hard_weight > 0:
             for owned in pod_class.required_affinity:
                 if ours in owned.term.selected:

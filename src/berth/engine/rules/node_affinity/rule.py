@@ -72,7 +72,7 @@ class NodeAffinity(NodeRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        added = pod_class.options.added_affinity or objects.NodeAffinity()
+        added = pod_class.options.args.added_affinity or objects.NodeAffinity()
         stated_there = (("addedAffinity", Affinity(node_affinity=added)),)
         self._enforced = [required.selector for required in required_nodes(stated_there)]
         added_stated = added.preferred_during_scheduling_ignored_during_execution

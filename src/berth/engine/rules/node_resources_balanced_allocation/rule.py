@@ -12,7 +12,7 @@ from berth.engine.rules.node_resources_fit.score import ScoredResource, counts
 from berth.engine.rules.verdicts import PROCEED, SKIPPED
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, FloatArray, Int64Array, IntArray, Slots
-from berth.engine.state.options import DEFAULT_BALANCED_RESOURCES
+from berth.engine.state.options import DEFAULT_ARGUMENTS
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, NodeTable
 from berth.kube.amounts.resource_names import CPU, MEMORY
@@ -28,11 +28,11 @@ class NodeResourcesBalancedAllocation(NodeRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        plain, options = pod_class.requests.plain, pod_class.options
+        plain, listed = pod_class.requests.plain, pod_class.options.args.balanced_resources
         wanted = (plain.get(CPU, 0), plain.get(MEMORY, 0))
-        default = set(options.balanced_resources) == set(DEFAULT_BALANCED_RESOURCES)
+        default = set(listed) == set(DEFAULT_ARGUMENTS.balanced_resources)
         self._score = None if default else BalanceScore(self.nodes, pod_class)
-        self.scores = any(plain.get(name, 0) for name in options.balanced_resources)
+        self.scores = any(plain.get(name, 0) for name in listed)
         self.prescore = PROCEED if self.scores else SKIPPED
         # Without and with the pod, so that both balances come from one pass.
         self._load = np.array(((0, 0), wanted), dtype=np.int64)[:, :, None]
@@ -96,7 +96,7 @@ class BalanceScore:
         self._nodes = nodes
         self._resources = [
             ScoredResource(nodes.row(name), plain.get(name, 0))
-            for name in pod_class.options.balanced_resources
+            for name in pod_class.options.args.balanced_resources
             if counts(name, plain.get(name, 0))
         ]
 

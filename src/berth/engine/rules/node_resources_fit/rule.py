@@ -23,7 +23,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.options import DEFAULT_FIT_RESOURCES
+from berth.engine.state.options import DEFAULT_ARGUMENTS
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.requests import units_of
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
@@ -62,7 +62,9 @@ class NodeResourcesFit(NodeRule):
         self._loads = pod_class.requests.scored
         self._load = np.array(self._loads, dtype=np.int64)[:, None]
         # The default has a way of its own below, which is several times faster.
-        default = options.fit_strategy == "LeastAllocated" and options.fit_resources == DEFAULT_FIT_RESOURCES
+        strategy, resources = options.args.scoring_strategy, options.args.scoring_resources
+        default = strategy == DEFAULT_ARGUMENTS.scoring_strategy
+        default &= set(resources) == set(DEFAULT_ARGUMENTS.scoring_resources)
         self._score = None if default else FitScore(self.nodes, pod_class)
 
     @classmethod

@@ -26,10 +26,10 @@ _FULL = 100
 
 def is_ignored(resource: str, options: Options) -> bool:
     """Whether the profile lets pods with this request onto nodes that do not have it."""
-    if not options.ignored_resources and not options.ignored_resource_groups:
+    resources, groups = options.args.ignored_resources, options.args.ignored_resource_groups
+    if not resources and not groups:
         return False
-    group = resource.partition("/")[0]
-    ignored = resource in options.ignored_resources or group in options.ignored_resource_groups
+    ignored = resource in resources or resource.partition("/")[0] in groups
     return ignored and is_extended(resource)
 
 
@@ -68,18 +68,18 @@ class FitScore:
     """The score of NodeResourcesFit: the weighted mean over the resources that the node has."""
 
     def __init__(self, nodes: NodeTable, pod_class: PodClass) -> None:
-        options, requests = pod_class.options, pod_class.requests
+        args, requests = pod_class.options.args, pod_class.requests
         cpu, memory = requests.scored
         wanted = {**requests.plain, **requests.scored_otherwise, CPU: cpu, MEMORY: memory}
         self._nodes = nodes
         self._resources = [
             ScoredResource(nodes.row(name), wanted.get(name, 0), weight, {CPU: 0, MEMORY: 1}.get(name))
-            for name, weight in options.fit_resources.items()
+            for name, weight in args.scoring_resources
             if counts(name, wanted.get(name, 0))
         ]
-        self._most = options.fit_strategy == "MostAllocated"
-        ratio = options.fit_strategy == "RequestedToCapacityRatio"
-        self._table = shape_table(options.fit_shape) if ratio else None
+        self._most = args.scoring_strategy == "MostAllocated"
+        ratio = args.scoring_strategy == "RequestedToCapacityRatio"
+        self._table = shape_table(args.scoring_shape) if ratio else None
         self._scores = None if self._table is None else np.array(self._table, dtype=np.int64)
 
     def of(self, slots: Slots) -> Int64Array:

@@ -132,7 +132,7 @@ class VolumeBinding(NodeRule):
         self.prefilter = PROCEED if refusal is None else StepStatus(UNRESOLVABLE, (refusal,))
         options = pod_class.options
         self.scores = options.version.storage_capacity_scored and bool(self._needs.offers)
-        self._score = StorageScore(self._needs, options.storage_shape) if self.scores else None
+        self._score = StorageScore(self._needs, options.args.storage_shape) if self.scores else None
         self._scored: tuple[int, Int64Array] | None = None
 
     @classmethod
