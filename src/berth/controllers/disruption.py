@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from berth.controllers.actions import Conditions, status_patch
 from berth.controllers.workloads.pods import controller_among, wanted
-from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
+from berth.kube.disruption import wanted_pods
 from berth.kube.objects import (
     Key,
     LivePod,
@@ -63,7 +63,7 @@ class DisruptionController(Controller):
         if unscaled and counts_replicas(budget.spec):
             yield from self._fail(budget, f"{unscaled[0]} does not implement the scale subresource", now)
             return
-        expected, desired = self._numbers(budget, pods)
+        expected, desired = wanted_pods(budget.spec, len(pods), lambda: self._scale(pods))
         disrupted = self._disrupted(key, budget, pods, now)
         healthy = sum(
             is_ready(pod) and not is_terminating(pod) and (pod.metadata.name or "") not in disrupted
@@ -71,17 +71,6 @@ class DisruptionController(Controller):
         )
         allowed = max(healthy - desired, 0) if expected > 0 else 0
         yield from self._write(budget, (healthy, desired, expected, allowed), disrupted, now)
-
-    def _numbers(self, budget: PodDisruptionBudget, pods: list[LivePod]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them healthy."""
-        spec = budget.spec
-        if spec.max_unavailable is not None:
-            expected = self._scale(pods)
-            return expected, max(expected - resolved(spec.max_unavailable, expected, default=0, up=True), 0)
-        if isinstance(spec.min_available, str):
-            expected = self._scale(pods)
-            return expected, resolved(spec.min_available, expected, default=0, up=True)
-        return len(pods), spec.min_available if spec.min_available is not None else 1
 
     def _scale(self, pods: list[LivePod]) -> int:
         """What the workloads behind the pods are meant to run."""

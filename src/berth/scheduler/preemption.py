@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from berth.engine.placement.budgets import Budget
 from berth.engine.placement.preemption import (
     NEVER,
     TERMINATING,
@@ -18,6 +17,7 @@ from berth.engine.placement.together import NoNode
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
+from berth.kube.disruption import Budget
 from berth.kube.objects import Key, Pod, PodDisruptionBudget
 from berth.kube.pods import condition, is_terminating
 from berth.kube.selectors import parse_label_selector

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from berth.engine.placement.budgets import Budget
 from berth.engine.placement.preemption import Preemption, preempt
 from berth.kube.defaults import created
+from berth.kube.disruption import Budget
 from berth.kube.selectors import EVERYTHING, selector_from_labels
 from berth.kube.well_known import HOSTNAME, ZONE
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod

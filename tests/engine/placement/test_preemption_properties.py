@@ -6,11 +6,11 @@ import msgspec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from berth.engine.placement.budgets import Budget
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.preemption import Preemption, PreemptionMemory, preempt
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.defaults import created
+from berth.kube.disruption import Budget
 from berth.kube.objects import (
     ObjectMeta,
     Pod,

@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.kube.amounts.shares import resolved
+from berth.kube.disruption import is_lenient, spares_unhealthy, wanted_pods
 from berth.kube.objects import Pod, PodDisruptionBudget, ReplicationController, Workload
 from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.pods import is_active, is_ready
 from berth.kube.selectors import Selector, parse_label_selector
 
-_ALWAYS = "AlwaysAllow"
 # Pods with the same labels are asked about once: by namespace, then by labels.
 _Labels = tuple[tuple[str, str], ...]
 _Groups = dict[str, dict[_Labels, list["Entry"]]]
@@ -52,7 +51,7 @@ class DisruptionBudget:
 
     def spares_unhealthy(self) -> bool:
         """Whether a pod that is not ready may go without counting."""
-        return self.lenient or 0 < self.desired <= self.healthy
+        return spares_unhealthy(lenient=self.lenient, healthy=self.healthy, desired=self.desired)
 
     def since(self, first: DisruptionBudget) -> DisruptionBudget:
         """The budget as its status would be now, which was right at `first`."""
@@ -103,8 +102,9 @@ def _budget(
         for groups in (running.get(namespace, {}), waiting.get(namespace, {}))
     )
     status = view.status
-    fault = _fault(view, [*pods, *more])
-    expected, desired = _wanted(view, [*pods, *more], replicas)
+    everyone = [*pods, *more]
+    fault = _fault(view, everyone)
+    expected, desired = wanted_pods(view.spec, len(everyone), lambda: _scale(everyone, replicas))
     healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
     counted = healthy, desired
     allowed = max(healthy - desired, 0) if expected > 0 and fault is None else 0
@@ -120,7 +120,7 @@ def _budget(
         desired=desired,
         pods=len(pods),
         computed=status is None or status.disruptions_allowed is None,
-        lenient=view.spec.unhealthy_pod_eviction_policy == _ALWAYS,
+        lenient=is_lenient(view.spec.unhealthy_pod_eviction_policy),
         fault=fault,
         counted=counted,
     )
@@ -136,20 +136,6 @@ def _fault(view: PodDisruptionBudget, pods: list[Entry]) -> str | None:
     if unscaled:
         return f"pods of a {unscaled[0]} have no replicas that it could count"
     return None if kinds else "pods without an owner have no replicas that it could count"
-
-
-def _wanted(
-    view: PodDisruptionBudget, pods: list[Entry], replicas: dict[tuple[str, str], int]
-) -> tuple[int, int]:
-    """How many pods there should be, and how many of them healthy."""
-    spec = view.spec
-    if spec.max_unavailable is not None:
-        expected = _scale(pods, replicas)
-        return expected, max(expected - resolved(spec.max_unavailable, expected, default=0, up=True), 0)
-    if isinstance(spec.min_available, str):
-        expected = _scale(pods, replicas)
-        return expected, resolved(spec.min_available, expected, default=0, up=True)
-    return len(pods), 1 if spec.min_available is None else spec.min_available
 
 
 def _scale(pods: list[Entry], replicas: dict[tuple[str, str], int]) -> int:

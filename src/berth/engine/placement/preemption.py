@@ -23,7 +23,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from berth.engine.placement.budgets import Budget
 from berth.engine.placement.evaluation import sentence
 from berth.engine.placement.plan import NodeAnswers, Plan, Reader, plan_for
 from berth.engine.rules.base import NodeRule, Rule
@@ -32,6 +31,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
 from berth.engine.state.pod_class import PodClass
+from berth.kube.disruption import Budget
 from berth.kube.well_known import UNSCHEDULABLE
 
 NEVER = "not eligible due to preemptionPolicy=Never."

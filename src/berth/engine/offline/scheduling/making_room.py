@@ -13,10 +13,10 @@ from msgspec import structs
 from berth.engine.execution.eviction_ceiling import TIED_TO_NODES
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.placement.budgets import Budget
 from berth.engine.placement.preemption import Preemption, PreemptionMemory, preempt
 from berth.engine.state.identity import has_own_claims
 from berth.engine.state.pod_class import PodClass
+from berth.kube.disruption import Budget
 from berth.kube.objects import Pod, Volume
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating

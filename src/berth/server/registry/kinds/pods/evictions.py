@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from berth.kube.disruption import is_lenient, spares_unhealthy
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.resources import NEGATIVE
@@ -114,11 +115,9 @@ def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] |
 def _unhealthy_may_go(pod: RawObject, budget: RawObject) -> bool:
     if is_true(pod, "Ready"):
         return False
-    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    status = budget.get("status") or {}
-    desired: int = status.get("desiredHealthy", 0)
-    return desired > 0 and desired <= int(status.get("currentHealthy", 0))
+    lenient, status = is_lenient(budget["spec"].get("unhealthyPodEvictionPolicy")), mapping(budget, "status")
+    healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    return spares_unhealthy(lenient=lenient, healthy=healthy, desired=desired)
 
 
 def _take(registry: Registry, budget: tuple[Record, RawObject], pod_name: str, *, dry_run: bool) -> None:
