@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import nearest
 from berth.kube.objects import (
     Affinity,
     KubeObject,
@@ -12,6 +11,7 @@ from berth.kube.objects import (
     NodeSelectorTerm,
     PersistentVolume,
 )
+from berth.kube.text.near import nearest
 from tests.support.builders import (
     HOSTNAME,
     ZONE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from berth.cli.output.documents import present
 from berth.fleet.offline.explanation import explain
 from berth.fleet.offline.simulation import FleetWorkload, simulate
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE
+from berth.kube.text.near import most_alike
 
 _NEAR_NAMES = 5
 _SHORT = {
@@ -69,7 +69,7 @@ def find(workloads: Iterable[FleetWorkload], name: str, namespace: str | None) -
     if not known:
         raise click.ClickException(f"there is no binding {name}{where}, nor any other")
     names = {w.key[1] if not slash else w.title.lower(): w.name for w in known}
-    near = get_close_matches(name.lower(), names, n=_NEAR_NAMES) or sorted(names)[:_NEAR_NAMES]
+    near = most_alike(name.lower(), names, _NEAR_NAMES) or sorted(names)[:_NEAR_NAMES]
     shown = ", ".join(near if slash else (names[n] for n in near))
     raise click.ClickException(f"there is no binding {name}{where} (there is: {shown})")
 

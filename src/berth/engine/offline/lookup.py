@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 
 from msgspec import structs
 
@@ -13,6 +12,7 @@ from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.workloads import unpinned
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ReplicationController, Workload
+from berth.kube.text.near import most_alike
 from berth.kube.workloads.expansion import expand
 
 
@@ -84,7 +84,7 @@ def _pod(simulation: Simulation, name: str, namespace: str | None) -> Entry:
 
 def _missing(what: str, simulation: Simulation, name: str, names: dict[str, list[str]]) -> NotFoundError:
     """`names` are those there are, with what to call each."""
-    near = get_close_matches(name, names, n=_NEAR_NAMES)
+    near = most_alike(name, names, _NEAR_NAMES)
     near += [candidate for candidate in sorted(names) if candidate.startswith(name) and candidate not in near]
     shown = list(dict.fromkeys(title for candidate in near for title in names[candidate]))[:_NEAR_NAMES]
     hint = f"did you mean {', '.join(shown)}?" if shown else "there is nothing with a name like that"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.engine.offline.lint.findings import Check, Hit, Severity, check, hit
-from berth.engine.offline.lint.near import near_word
 from berth.kube.affinity.workload_annotations import (
     WORKLOAD_AFFINITY_ANNOTATION,
     annotated_affinity,
@@ -24,6 +23,7 @@ from berth.kube.karmada import (
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta
 from berth.kube.propagation import fit, is_reserved
+from berth.kube.text.near import near_word
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
 
 _NO_TERMS = WorkloadAntiAffinity()

@@ -24,7 +24,8 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import Pod
 from berth.kube.text import json_reader, yaml_reader
-from berth.kube.text.decoding import TOO_DEEP, DecodeError, YamlError, convert, possible, show, without_nulls
+from berth.kube.text.decoding import TOO_DEEP, DecodeError, YamlError, convert, show, without_nulls
+from berth.kube.text.near import possible
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate
 

@@ -18,7 +18,7 @@ from berth.kube.schema.builtin import newer_fields
 from berth.kube.schema.checks import join
 from berth.kube.schema.registry import root_node
 from berth.kube.text import json_reader
-from berth.kube.text.decoding import certain, meant, possible, slip
+from berth.kube.text.near import certain, meant, possible, slip
 from berth.kube.validation.errors import Path, render
 
 CustomSchemas = Mapping[tuple[str, str], Schema]  # by apiVersion and kind

@@ -13,7 +13,7 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.unknown_fields import CustomSchemas, Unread, again
 from berth.kube.objects import KubeObject, ObjectMeta, Pod
 from berth.kube.schema import builtin
-from berth.kube.text.decoding import certain, possible
+from berth.kube.text.near import certain, possible
 from berth.kube.validation.errors import Path, render
 from berth.kube.well_known import OWN_DELETION_COST
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path as FilePath
 
 from berth.kube.objects import Struct
@@ -22,6 +21,7 @@ from berth.kube.scheduler_configuration.model import (
 )
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError, YamlError, convert, show, unknown_field, without_nulls
+from berth.kube.text.near import most_alike
 from berth.kube.validation.errors import Errors, Path, render
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
@@ -136,7 +136,7 @@ def _advice(path: str) -> str:
     name = path.rpartition(".")[2]
     if name in _REMOVED_FIELDS:
         return _REMOVED_FIELDS[name]
-    close = get_close_matches(name, sorted(set(_field_names())), n=1)
+    close = most_alike(name, sorted(set(_field_names())))
     return f'did you mean "{close[0]}"?' if close else "remove it or correct its name"
 
 

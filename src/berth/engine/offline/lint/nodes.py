@@ -8,7 +8,6 @@ from itertools import islice, product
 import numpy as np
 
 from berth.engine.offline.lint.findings import Hit, Severity
-from berth.engine.offline.lint.near import near_key, near_word
 from berth.engine.offline.lint.selectors import conflict
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World, subject_check
@@ -21,6 +20,7 @@ from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, Requirement
 from berth.kube.taints import taints_of, tolerates
+from berth.kube.text.near import near_key, near_word
 
 _MOST_COMBINATIONS = 10_000
 # What Kubernetes itself puts on nodes that are in trouble, so that it is there only then.

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from heapq import nsmallest
 
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
-from berth.engine.offline.lint.near import near_word
 from berth.engine.offline.lint.selectors import Terms, candidates, required_terms
 from berth.engine.offline.lint.spread import keeps_own_apart, places
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
@@ -25,6 +24,7 @@ from berth.kube.gates import (
 )
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod, PriorityClass
+from berth.kube.text.near import near_word
 from berth.kube.well_known import REQUIRED_DURING_EXECUTION, UNSCHEDULABLE
 
 _NEVER = "Never"

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
-from berth.engine.offline.lint.near import near_key, near_word
 from berth.engine.offline.lint.subjects import Subject
 from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.rules.inter_pod_affinity.terms import wanted_by
@@ -25,6 +24,7 @@ from berth.kube.selectors import (
     parse_label_selector,
     selector_from_labels,
 )
+from berth.kube.text.near import near_key, near_word
 from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 
 Terms = list[tuple[Term, OwnedTerm]]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.engine.offline.lint.findings import Hit, Severity
-from berth.engine.offline.lint.near import near_key
 from berth.engine.offline.lint.selectors import constraints_of
 from berth.engine.offline.lint.subjects import DAEMON_SET, DEPLOYMENT, Subject
 from berth.engine.offline.lint.world import World, subject_check
@@ -18,6 +17,7 @@ from berth.engine.rules.relaxing import listed, short
 from berth.engine.state.pod_class import OwnedTerm
 from berth.kube.amounts.shares import resolved
 from berth.kube.selectors import IN, NodeTerms
+from berth.kube.text.near import near_key
 from berth.kube.well_known import HOSTNAME, REGION, TEMPLATE_HASH, ZONE
 
 # From the smallest domain to the largest: what is in one is in one of the next.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from berth.engine.offline.what_if.changes import FORMS, REPLACE_ALL, ClusterChan
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.running import what_if
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.kube.text.near import most_alike
 from berth.kube.well_known import BERTH_API_VERSION
 
 KIND = "Scenario"
@@ -187,7 +187,7 @@ def _mapping(value: object, path: Path, allowed: Sequence[str], what: str) -> di
         raise ScenarioError(path, f"expected {what} with some of {', '.join(allowed)}; got {_shown(value)}")
     for name in value:
         if name not in allowed:
-            near = get_close_matches(str(name), allowed, n=1)
+            near = most_alike(str(name), allowed)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ScenarioError(
                 (*path, name), f"{what} has no {name}; {hint}it may have {', '.join(allowed)}"

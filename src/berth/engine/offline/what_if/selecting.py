@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from berth.engine.offline.lookup import kind_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
+from berth.kube.text.near import most_alike
 
 _NEAR = 5
 _requirement = re.compile(
@@ -23,7 +23,7 @@ def near(name: str, names: Iterable[str]) -> str:
     """What else it might have been, to be put at the end of a sentence."""
     known = sorted(set(names))
     tails = {full: full.rpartition("/")[2] for full in known}  # namespaces and domains are not misspelled
-    alike = get_close_matches(name, [*known, *tails.values()], n=2 * _NEAR)
+    alike = most_alike(name, [*known, *tails.values()], 2 * _NEAR)
     rank = {each: place for place, each in reversed([*enumerate(alike)])}
     base = name.rpartition("-")[0]  # a pod's name ends with what nobody can know
     close = [each for each in known if each in rank or tails[each] in rank or name in each]
@@ -186,7 +186,7 @@ def workload_of(snapshot: Snapshot, text: str, namespace: str | None, kinds: tup
     space, kind, name = _parts(text, namespace)
     if kind not in kinds:
         known = [each.lower() for each in kinds]
-        meant = get_close_matches(text.split("/")[-2] if "/" in text else "", known, n=1)
+        meant = most_alike(text.split("/")[-2] if "/" in text else "", known)
         hint = f"; did you mean {meant[0]}?" if meant and kind == "Pod" else ""
         what = f"a workload this can be done to ({', '.join(known)})"
         raise WhatIfError(f"{text} is not KIND/NAME of {what}{hint}")

@@ -19,7 +19,6 @@ from berth.engine.rules.relaxing import (
     level,
     listed,
     missing_label,
-    nearest,
     on_pod,
     short,
     why_refused,
@@ -35,6 +34,7 @@ from berth.kube.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, PodS
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.selectors import IN, Selector, parse_label_selector
+from berth.kube.text.near import nearest
 from berth.kube.well_known import TEMPLATE_HASH
 
 _TERM_KINDS = (

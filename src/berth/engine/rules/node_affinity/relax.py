@@ -7,11 +7,12 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import MOST, Change, Question, labels_of, nearest, on_pod
+from berth.engine.rules.relaxing import MOST, Change, Question, labels_of, on_pod
 from berth.engine.state.pod_class import REQUIRED, PodClass, written
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from berth.kube.selectors import IN, Requirement
+from berth.kube.text.near import nearest
 
 
 def relaxations(question: Question) -> Iterator[Change]:

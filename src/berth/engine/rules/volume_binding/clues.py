@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.engine.rules.relaxing import Question, nearest
+from berth.engine.rules.relaxing import Question
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.engine.state.volumes.needs import Needs
 from berth.engine.state.volumes.objects import ClaimRecord
+from berth.kube.text.near import nearest
 
 _VOLUMES_SHOWN = 2
 
