@@ -8,12 +8,12 @@ from berth.kube.objects import LabelSelector, NodeSelector
 from berth.kube.selectors import (
     EVERYTHING,
     NOTHING,
-    aggregate,
     parse_int64,
     parse_label_selector,
     parse_node_selector,
     parse_preferred_terms,
 )
+from berth.kube.text.words import aggregated
 from tests.kube import written
 
 
@@ -133,5 +133,5 @@ def test_preferred_terms_without_weight_or_content_are_dropped() -> None:
 
 def test_several_errors_make_one_sentence() -> None:
     """Joined in brackets, without repeats."""
-    assert aggregate(["a"]) == "a"
-    assert aggregate(["a", "b", "a"]) == "[a, b]"
+    assert aggregated(["a"]) == "a"
+    assert aggregated(["a", "b", "a"]) == "[a, b]"

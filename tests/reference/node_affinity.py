@@ -2,11 +2,11 @@
 
 from berth.kube.objects import Affinity, Node, NodeAffinity, NodeSelector, Pod
 from berth.kube.selectors import (
-    aggregate,
     parse_node_selector,
     parse_preferred_terms,
     selector_from_labels,
 )
+from berth.kube.text.words import aggregated
 from tests.reference.scaling import scaled
 from tests.reference.verdicts import ERROR, SKIP, SUCCESS, UNRESOLVABLE, Rejections, Scores, Status
 from tests.reference.world import World, labels_of, name_of
@@ -87,7 +87,7 @@ def score(world: World, pod: Pod, feasible: list[Node]) -> Scores | Status:
     if own is None and not added:
         return Status(SKIP)
     if errors := [error for weighted in parse_preferred_terms(own) for error in weighted.term.errors]:
-        return Status(ERROR, (aggregate(errors),))
+        return Status(ERROR, (aggregated(errors),))
     terms = parse_preferred_terms(added) + parse_preferred_terms(own)
     return scaled(
         {

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from berth.engine.execution.eviction_ceiling import CLUSTER, is_in, is_replaced
 from berth.eviction.settings import EvictionSettings
+from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import (
     PODS,
     REPLICA_SETS,
@@ -261,7 +262,7 @@ class Departures:
         found = self._cache.look(resource, (namespace, owner.name or ""))
         if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
             return 0
-        return 1 if found.spec.replicas is None else found.spec.replicas
+        return or_one(found.spec.replicas)
 
 
 # --- who comes back -------------------------------------------------------------------------------

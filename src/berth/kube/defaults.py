@@ -280,3 +280,19 @@ def _resolved(pod: Pod, by_name: dict[str | None, PriorityClass], default: Prior
         spec, priority=chosen.value or 0, priority_class_name=chosen.metadata.name, preemption_policy=policy
     )
     return replace(pod, spec=spec)
+
+
+# --- storage classes --------------------------------------------------------------------------------
+
+_DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def default_storage_class(classes: Iterable[ObjectMeta]) -> str | None:
+    """The newest of the classes marked as default, the first by name among those of one second."""
+    marked = [c for c in classes if "true" in map((c.annotations or {}).get, _DEFAULT_CLASS)]
+    marked.sort(key=lambda metadata: metadata.name or "")
+    marked.sort(key=lambda metadata: metadata.creation_timestamp or "", reverse=True)
+    return marked[0].name if marked else None

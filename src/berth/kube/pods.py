@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS, Resource
 from berth.kube.objects import Condition, LivePod, Pod, PodGroup, UntimedCondition
@@ -42,7 +42,11 @@ def true_condition(conditions: Iterable[_C] | None, kind: str) -> _C | None:
     return known if known is not None and known.status == TRUE else None
 
 
-def pod_condition(pod: LivePod, kind: str) -> Condition | None:
+@overload
+def pod_condition(pod: LivePod, kind: str) -> Condition | None: ...
+@overload
+def pod_condition(pod: Pod, kind: str) -> UntimedCondition | None: ...
+def pod_condition(pod: Pod, kind: str) -> UntimedCondition | None:
     return condition(pod.status.conditions if pod.status else None, kind)
 
 

@@ -279,12 +279,6 @@ def _field_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
     return []
 
 
-def aggregate(errors: Iterable[str]) -> str:
-    """Several errors in one sentence, as Kubernetes joins them: no repeats, bracketed if more than one."""
-    unique = list(dict.fromkeys(errors))
-    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
-
-
 def is_guarded(metadata: ObjectMeta, budget: PodDisruptionBudget) -> bool:
     """Whether a budget is about a pod."""
     if budget.metadata.namespace != metadata.namespace:

@@ -23,6 +23,7 @@ from berth.kube.pods import (
     is_finished,
     is_terminating,
     minimum_of,
+    pod_condition,
 )
 from berth.kube.times import stamp
 from berth.kube.versions import VERSIONS, KubernetesVersion
@@ -369,5 +370,5 @@ class Founding:
 
 
 def _token(pod: Pod) -> str | None:
-    announced = condition(pod.status.conditions if pod.status else None, FIRST_OF_GROUP)
+    announced = pod_condition(pod, FIRST_OF_GROUP)
     return (announced.message or "") if announced is not None and announced.status == "True" else None

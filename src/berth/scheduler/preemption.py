@@ -19,7 +19,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
 from berth.kube.disruption import Budget
 from berth.kube.objects import Key, Pod, PodDisruptionBudget
-from berth.kube.pods import condition, is_terminating
+from berth.kube.pods import is_terminating, pod_condition
 from berth.kube.selectors import parse_label_selector
 from berth.kube.times import seconds_of
 from berth.kube.well_known import DELETED
@@ -171,7 +171,7 @@ def _start_time(pod: Pod) -> str | None:
 
 
 def _was_preempted(pod: Pod) -> bool:
-    told = condition(pod.status.conditions if pod.status else None, "DisruptionTarget")
+    told = pod_condition(pod, "DisruptionTarget")
     return told is not None and told.reason == REASON
 
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from berth.engine.rules import LOG_KEYWORDS
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod, RawObject, key_of
-from berth.kube.pods import condition
+from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
@@ -189,7 +189,7 @@ def _difference(record: QueuedPod, statement: Statement, now: float) -> RawObjec
 
 def _stated(pod: Pod) -> tuple[str, str]:
     """What the pod's condition says already, from an earlier run."""
-    stated = condition(pod.status.conditions if pod.status else None, _SCHEDULED)
+    stated = pod_condition(pod, _SCHEDULED)
     if stated is None or stated.status != "False":
         return ("", "")
     return (stated.reason or "", stated.message or "")

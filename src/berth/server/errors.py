@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
 from berth.kube.objects import RawObject
+from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
 
 _P = ParamSpec("_P")
@@ -113,8 +114,7 @@ def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> S
         size += len(listed[-1])
         if size > _MOST_SAID:
             break
-    text = listed[0] if len(listed) == 1 else f"[{', '.join(dict.fromkeys(listed))}]"
-    message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
+    message = f'{qualified(kind, group)} "{name}" is invalid: {aggregated(listed)}'
     if not listed:
         message = f'{qualified(kind, group)} "{name}" is invalid'
     return StatusError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))

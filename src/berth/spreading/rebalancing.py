@@ -31,6 +31,7 @@ from berth.engine.execution.rebalancing import (
     unevenness,
 )
 from berth.engine.state.cluster import pod_name
+from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PodDisruptionBudget
 from berth.kube.ownership import controller_of
@@ -360,8 +361,7 @@ class Rebalancer(MoveSource):
         if replica_set is None or not _stays(replica_set, group.uid):
             return SCALING
         pods = [pod for pod in self._cache.owned(PODS, group.uid, LivePod) if is_active(pod)]
-        wanted = 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
-        if len(pods) != wanted or not all(pod.spec.node_name for pod in pods):
+        if len(pods) != or_one(replica_set.spec.replicas) or not all(pod.spec.node_name for pod in pods):
             return SCALING
         if self._rolls_out(replica_set):
             return ROLLING_OUT

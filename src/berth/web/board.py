@@ -9,7 +9,7 @@ import msgspec
 
 from berth.engine.state.requests import pod_requests, units_of
 from berth.kube.objects import Key, Node, Pod
-from berth.kube.pods import condition, is_terminating, phase
+from berth.kube.pods import is_terminating, phase, pod_condition
 from berth.kube.taints import unready
 from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
 
@@ -85,7 +85,7 @@ def pod_row(pod: Pod, owner: str | None) -> PodRow:
 def _state(pod: Pod) -> str:
     if is_terminating(pod):
         return "Terminating"
-    ready = condition(pod.status.conditions if pod.status else None, READY)
+    ready = pod_condition(pod, READY)
     return NOT_READY if phase(pod) == RUNNING and ready is not None and ready.status != TRUE else phase(pod)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from berth.cli.output.documents import Document, document_of, fields
-from berth.cli.output.tables import NONE, Terminal, count, first_of, indented, table
+from berth.cli.output.tables import NONE, Terminal, indented, table
 from berth.fleet.offline.explanation import (
     DOES_NOT_FIT,
     ClusterExplanation,
@@ -17,6 +17,7 @@ from berth.fleet.offline.explanation import (
 )
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
 from berth.kube.karmada import TargetCluster
+from berth.kube.text.words import count, first_of
 
 # --- documents ------------------------------------------------------------------------------------
 # The stable objects behind `berth fleet … -o json`; docs/output.md describes them.

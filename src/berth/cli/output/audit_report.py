@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from berth.cli.output.simulation_report import spread_table
-from berth.cli.output.tables import NONE, Terminal, count, first_rows, indented, table
+from berth.cli.output.tables import NONE, Terminal, first_rows, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
@@ -18,6 +18,7 @@ from berth.engine.execution.rebalancing import (
 from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.verdicts import RuleViolation
+from berth.kube.text.words import count
 
 # Up to here every row is shown; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from berth.cli.output.tables import Terminal, count, first_of, indented, table
+from berth.cli.output.tables import Terminal, indented, table
 from berth.engine.offline.explaining.nodes import NodeGroup, NodeVerdict
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation
 from berth.engine.rules.verdicts import WorkloadOf, merged, words_of
+from berth.kube.text.words import count, first_of
 from berth.kube.well_known import SUCCEEDED
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from berth.cli.output.tables import NONE, YES_OR_NO, Terminal, count, first_rows, indented, table
+from berth.cli.output.tables import NONE, YES_OR_NO, Terminal, first_rows, indented, table
 from berth.engine.offline.scheduling.placements import PodPlacement
 from berth.engine.offline.simulation import Simulation, UnplacedPod
 from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
 from berth.engine.rules.relaxing import short
+from berth.kube.text.words import count
 
 # Up to here every pod has a row and every node a line; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100

@@ -122,13 +122,3 @@ def tell(label: str, text: str) -> None:
     """A line on stderr such as ``note: …``, wrapped if that is a terminal."""
     width = _columns(sys.stderr) if sys.stderr.isatty() else None
     click.echo(indented(text, f"{label}: ", Terminal(width=width), hanging="  "), err=True)
-
-
-def first_of(names: Sequence[str], most: int) -> str:
-    """The first names of a list, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from berth.cli.output.tables import YES_OR_NO, Style, Terminal, count, first_of, first_rows, indented, table
+from berth.cli.output.tables import YES_OR_NO, Style, Terminal, first_rows, indented, table
 from berth.engine.offline.what_if.outcome import (
     LargestPod,
     PodMove,
@@ -18,6 +18,7 @@ from berth.engine.offline.what_if.questions import DomainLoss, EveryLoss, Fittin
 from berth.engine.offline.what_if.running import Versus
 from berth.engine.offline.what_if.scenario import ScenarioOutcome
 from berth.engine.rules.relaxing import short
+from berth.kube.text.words import count, first_of
 
 _ROWS_LISTED, _NAMES_LISTED = 40, 6
 _LOSSES_LISTED, _LOST_LISTED, _PODS_LISTED = 100, 3, 20

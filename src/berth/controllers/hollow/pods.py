@@ -15,6 +15,7 @@ from berth.controllers.hollow import admission, is_hollow
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
+from berth.kube.amounts.resource_lists import is_sidecar
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import Container, Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
@@ -53,7 +54,7 @@ def running_status(pod: LivePod, now: float, host: str, address: str, count: int
     if init:
         status["initContainerStatuses"] = [
             _container(pod, c, {"running": {"startedAt": stamp(now)}})
-            if c.restart_policy == "Always"
+            if is_sidecar(c)
             else _container(pod, c, _terminated(0, now), ready=True)
             for c in init
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import Resource
 from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
 from berth.kube.ownership import controller_of, owner_reference
@@ -15,7 +16,7 @@ from berth.machines.cache import Cache
 
 
 def wanted(workload: LiveWorkload) -> int:
-    return 1 if workload.spec.replicas is None else workload.spec.replicas
+    return or_one(workload.spec.replicas)
 
 
 def controller_among(cache: Cache, metadata: ObjectMeta, *resources: Resource) -> LiveWorkload | None:

@@ -32,6 +32,7 @@ from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import Cluster
+from berth.kube.amounts.shares import or_one
 from berth.kube.objects import Namespace, Workload
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
@@ -416,5 +417,4 @@ class _Rest:
         return "" if all(map(is_ready, told)) else rebalancing.NOT_READY
 
     def _number(self, workload: tuple[str, str], members: Sequence[Entry]) -> int:
-        wanted = self._wanted.get(workload, len(members))
-        return 1 if wanted is None else wanted
+        return or_one(self._wanted.get(workload, len(members)))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.kube.amounts.shares import or_one
 from berth.kube.disruption import is_lenient, spares_unhealthy, wanted_pods
 from berth.kube.objects import Pod, PodDisruptionBudget, ReplicationController, Workload
 from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
@@ -154,9 +155,8 @@ def _replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
     for manifest in snapshot.manifests:
         view = manifest.object
         if isinstance(view, Workload | ReplicationController) and manifest.kind != "DaemonSet":
-            given = view.spec.replicas
             owner = (manifest.namespace or "default", f"{manifest.kind}/{manifest.name}")
-            found[owner] = 1 if given is None else given
+            found[owner] = or_one(view.spec.replicas)
     return found
 
 

@@ -35,6 +35,7 @@ from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Condition
 from berth.kube.pods import is_finished, is_terminating, phase
 from berth.kube.taints import unready
+from berth.kube.text.words import first_of
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN
 
 RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"
@@ -329,8 +330,7 @@ def _members_without_node(
         if not len(evaluate(plan).feasible):
             found.setdefault(fit_error(plan)[0], []).append(member.key)
     return [
-        f"{keys[0]}{f' and {len(keys) - 1} more' if keys[1:] else ''} of its group"
-        f" find{'' if keys[1:] else 's'} no node: {message}"
+        f"{first_of(keys, 1)} of its group find{'' if keys[1:] else 's'} no node: {message}"
         for message, keys in found.items()
     ]
 

@@ -22,7 +22,7 @@ from berth.engine.rules.relaxing import Change, Peers, Question, Variant, label_
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
-from berth.kube.amounts.shares import resolved
+from berth.kube.amounts.shares import or_one, resolved
 from berth.kube.objects import Node
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import TEMPLATE_HASH
@@ -234,7 +234,6 @@ def _kept_available(snapshot: Snapshot, namespace: str, name: str) -> str | None
         if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
             strategy, replicas = strategy_of(manifest), (manifest.to_dict().get("spec") or {}).get("replicas")
             stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
-            number = 1 if replicas is None else replicas
-            goes = resolved(stated, number, default=ROLLOUT_DEFAULT, up=False) > 0
+            goes = resolved(stated, or_one(replicas), default=ROLLOUT_DEFAULT, up=False) > 0
             return "" if strategy.get("type") == "Recreate" or goes else str(stated)
     return None

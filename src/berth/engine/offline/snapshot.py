@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
-from berth.engine.offline.workloads import DAEMON_SET, eligible_nodes, pinned_to
+from berth.engine.offline.workloads import DAEMON_SET, eligible_nodes
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
 from berth.engine.state.options import Options
@@ -42,11 +42,13 @@ from berth.kube.objects import (
 from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pods import GroupKey, group_of, is_finished, is_terminating, minimum_of
 from berth.kube.taints import condition_notes, condition_taints, taints_of
+from berth.kube.text.words import first_of
 from berth.kube.validation.annotation import fault_of
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import selector_errors, validate
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, MIRROR_POD, ZONE
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
+from berth.kube.workloads.pod_templates import node_of
 
 # Told how many of how many pods are done.
 Progress = Callable[[int, int], None]
@@ -374,8 +376,7 @@ class SnapshotReader:
         table = snapshot.cluster.nodes
         closed = [name for name in snapshot.nodes if not table.allocatable[PODS_ROW, table.slot_of[name]]]
         if closed and snapshot.pending:
-            more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
-            yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
+            yield f"node {first_of(closed, 1)} takes no pods: its capacity does not say how many"
         yield from condition_notes(self._ailing)
         if not snapshot.cluster.resource_claims.known:
             waiting = [entry for entry in snapshot.pending if entry.pod.spec.resource_claims]
@@ -410,7 +411,7 @@ class SnapshotReader:
             return
         eligible = eligible_nodes(self._cluster, manifest, pods[0])
         for pod in pods:
-            node = pinned_to(pod)
+            node = node_of(pod)
             if node in eligible:
                 yield Entry(pod, manifest, owner, made=True, daemon_of=node)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.volumes.index import VolumeIndex
+from berth.kube.defaults import default_storage_class
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CSIDriver,
@@ -34,10 +35,6 @@ from berth.kube.ownership import controller_of
 from berth.kube.workloads.pod_templates import assumed_owner, stateful_claims
 
 # The annotations that make a class the default.
-_DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 
 
 class SnapshotVolumes:
@@ -51,7 +48,7 @@ class SnapshotVolumes:
         self._whole = whole
         self._views = [manifest.object for manifest in manifests]
         classes = [view for view in self._views if isinstance(view, StorageClass)]
-        self._default = _default_class(classes)
+        self._default = default_storage_class(each.metadata for each in classes)
         self._classes = {each.metadata.name for each in classes}
         self._classes |= {
             view.spec.storage_class_name for view in self._views if isinstance(view, PersistentVolume)
@@ -141,14 +138,6 @@ class SnapshotVolumes:
         wanted = held.storage_class if written and held is not None and not held.volume_name else None
         if wanted and wanted not in self._classes:
             self._missing[wanted] = self._missing.get(wanted, True) and left
-
-
-def _default_class(classes: list[StorageClass]) -> str | None:
-    """The youngest of the default classes, as the API server chooses."""
-    defaults = [c for c in classes if "true" in map((c.metadata.annotations or {}).get, _DEFAULT_CLASS)]
-    defaults.sort(key=lambda c: c.metadata.name or "")
-    defaults.sort(key=lambda c: c.metadata.creation_timestamp or "", reverse=True)
-    return defaults[0].metadata.name if defaults else None
 
 
 def _settled(volume: PersistentVolume) -> PersistentVolume:

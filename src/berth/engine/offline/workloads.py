@@ -30,17 +30,6 @@ def unpinned(pod: Pod, manifest: Manifest) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
-def pinned_to(pod: Pod) -> str | None:
-    """The node in the pin that DaemonSets give their pods."""
-    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
-    required = affinity and affinity.required_during_scheduling_ignored_during_execution
-    for term in (required and required.node_selector_terms) or ():
-        for requirement in (term and term.match_fields) or ():
-            if requirement.key == "metadata.name" and requirement.values:
-                return requirement.values[-1]
-    return None
-
-
 def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
     """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
     pod_class = cluster.class_of(unpinned(pod, manifest))

@@ -22,6 +22,7 @@ from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affin
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Node, Pod, PodSpec
 from berth.kube.text.near import nearest
+from berth.kube.text.words import first_of
 from berth.kube.well_known import HOSTNAME
 
 # Changes of each kind, so that odd clusters (a taint of its own on every node) stay bounded.
@@ -178,8 +179,7 @@ def on_nodes(  # noqa: PLR0913 - what it says of itself has five parts
 
 
 def listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_NAMES_SHOWN])
-    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+    return first_of(names, _NAMES_SHOWN)
 
 
 def _one_of(names: list[str]) -> str:
@@ -201,16 +201,16 @@ def without(items: list[_T] | None, item: _T) -> list[_T] | None:
     return [kept for kept in items or () if kept is not item] or None
 
 
-def labels_of(question: Question) -> set[str]:
+def label_keys(nodes: Iterable[Node]) -> set[str]:
     """The keys of the labels that nodes have."""
-    return {key for node in question.nodes.values() for key in node.metadata.labels or ()}
+    return {key for node in nodes for key in node.metadata.labels or ()}
 
 
 def missing_label(question: Question, key: str) -> str | None:
     """That no node has a label, and which one was probably meant; None if some have it."""
     if any(key in (node.metadata.labels or {}) for node in question.nodes.values()):
         return None
-    meant = nearest(key, labels_of(question))
+    meant = nearest(key, label_keys(question.nodes.values()))
     return f"no node has a label {key}" + (f"; {meant} is there" if meant else "")
 
 

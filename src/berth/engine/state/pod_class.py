@@ -18,6 +18,7 @@ from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
 from berth.engine.state.tables import ANY_IP, HostPort
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
+from berth.kube.amounts.resource_lists import is_sidecar
 from berth.kube.gates import enabled_constraints
 from berth.kube.in_tree_volumes import translated
 from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinityTerm, PodSpec
@@ -435,7 +436,7 @@ def required_nodes(stated: Iterable[tuple[str, Affinity]]) -> tuple[RequiredNode
 
 
 def host_ports(spec: PodSpec) -> Iterable[HostPort]:
-    sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+    sidecars = filter(is_sidecar, spec.init_containers or ())
     for container in (*sidecars, *(spec.containers or ())):
         for port in container.ports or ():
             if port.host_port and port.host_port > 0:

@@ -13,9 +13,17 @@ from typing import ClassVar
 
 import msgspec
 
-from berth.kube import names
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS
+from berth.kube.amounts.resource_lists import is_sidecar
+from berth.kube.amounts.resource_names import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+    PODS,
+    is_extended,
+    is_pod_level,
+)
 from berth.kube.objects import (
     Container,
     ContainerStatus,
@@ -63,7 +71,7 @@ class Footprint:
             return stated
         has, allocated = self._status.resources.requests, self._status.allocated_resources
         most = self._most(requested(spec.resources), has, allocated)
-        names = stated if self.stated_only else filter(_is_pod_level, most)
+        names = stated if self.stated_only else filter(is_pod_level, most)
         return {name: most.get(name, 0) for name in names}
 
     def _most(self, wanted: Exact, *others: ResourceList | None) -> Exact:
@@ -139,7 +147,7 @@ def aggregate(
     sidecars: Exact = {}
     highest: Exact = {}
     for container in spec.init_containers or ():
-        if container.restart_policy == "Always":
+        if is_sidecar(container):
             wanted = {**missing, **lasting(container)}
             add(total, wanted)
             add(sidecars, wanted)
@@ -155,11 +163,7 @@ def aggregate(
 
 def pod_level_requests(spec: PodSpec) -> ResourceList:
     requests = (spec.resources and spec.resources.requests) or {}
-    return {name: raw for name, raw in requests.items() if _is_pod_level(name)}
-
-
-def _is_pod_level(name: str) -> bool:
-    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)
+    return {name: raw for name, raw in requests.items() if is_pod_level(name)}
 
 
 # --- exact amounts --------------------------------------------------------------------------
@@ -236,15 +240,8 @@ _KNOWN_LIMIT = 8192
 @lru_cache(maxsize=1024)
 def is_scalar(name: str) -> bool:
     """Whether the scheduler tracks a resource beyond cpu, memory, ephemeral storage and pods."""
-    return (
-        name.startswith((HUGE_PAGES_PREFIX, "attachable-volumes-"))
-        or "kubernetes.io/" in name
-        or (
-            "/" in name
-            and not name.startswith("requests.")
-            and not names.label_key_errors(f"requests.{name}")
-        )
-    )
+    prefixed = name.startswith((HUGE_PAGES_PREFIX, "attachable-volumes-"))
+    return prefixed or "kubernetes.io/" in name or is_extended(name)
 
 
 def to_units(name: str, amount: int) -> int:

@@ -1,10 +1,15 @@
-"""Amounts that are a number or a share of something: `maxUnavailable: 1` or `25%`."""
+"""How many: a number that may be left out, or a share of something (`maxUnavailable: 25%`)."""
 
 from __future__ import annotations
 
 import math
 
 from berth.kube.objects import IntOrString
+
+
+def or_one(number: int | None) -> int:
+    """A number of replicas, pods at a time or completions, which is 1 unless it is given."""
+    return 1 if number is None else number
 
 
 def resolved(value: IntOrString | None, total: int, *, default: IntOrString, up: bool) -> int:

@@ -13,6 +13,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.amounts.shares import or_one
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CronJob,
@@ -168,7 +169,7 @@ class _Expander:
         if replica_set is None:
             replica_set = _synthetic_replica_set(manifest, view, existing)
             replica_sets.append(replica_set)
-        missing = _count(spec.replicas) - sum(map(len, existing.values()))
+        missing = or_one(spec.replicas) - sum(map(len, existing.values()))
         labels = {TEMPLATE_HASH: (replica_set.metadata.labels or {}).get(TEMPLATE_HASH, "")}
         owner = assumed_owner("apps/v1", "ReplicaSet", replica_set.metadata)
         yield from self._replicas(
@@ -192,7 +193,7 @@ class _Expander:
         active = self.owned.active(metadata.namespace, kind, metadata.name or "")
         owner = assumed_owner(api_version, kind, metadata)
         yield from self._replicas(
-            metadata, view.spec.template, owner, _count(view.spec.replicas) - len(active)
+            metadata, view.spec.template, owner, or_one(view.spec.replicas) - len(active)
         )
 
     def _replicas(
@@ -222,7 +223,7 @@ class _Expander:
         owner = assumed_owner("apps/v1", "StatefulSet", metadata)
         revision = ""
         start = (spec.ordinals.start if spec.ordinals else None) or 0
-        for ordinal in range(start, start + _count(spec.replicas)):
+        for ordinal in range(start, start + or_one(spec.replicas)):
             name = child_name(metadata.name or "", str(ordinal))
             if (metadata.namespace or "", name) not in self.taken:
                 revision = revision or child_name(metadata.name or "", _template_hash(manifest))
@@ -265,16 +266,16 @@ class _Expander:
         name, namespace = metadata.name or "", metadata.namespace
         owner = assumed_owner("batch/v1", "Job", metadata)
         pods = self.owned.pods.get((namespace or "", "Job", name), [])
-        wanted = _count(spec.parallelism)
+        wanted = or_one(spec.parallelism)
         if spec.completions is not None or spec.parallelism is None:
-            wanted = min(wanted, _count(spec.completions) - max(succeeded, sum(map(has_succeeded, pods))))
+            wanted = min(wanted, or_one(spec.completions) - max(succeeded, sum(map(has_succeeded, pods))))
         missing = max(0, wanted - sum(map(is_active, pods)))
         labels = {JOB_NAME: name, "job-name": name}
         if spec.completion_mode != "Indexed":
             yield from self._replicas(metadata, spec.template, owner, missing, labels)
             return
         done = {(pod.metadata.annotations or {}).get(JOB_COMPLETION_INDEX) for pod in pods}
-        free = (str(i) for i in range(_count(spec.completions)) if str(i) not in done)
+        free = (str(i) for i in range(or_one(spec.completions)) if str(i) not in done)
         for index in islice(free, missing):
             index_of = {JOB_COMPLETION_INDEX: index}
             own = child_name(name, index)
@@ -287,10 +288,6 @@ def _template_hash(manifest: Manifest, *path: str) -> str:
     for name in ("spec", *path):
         holder = holder.get(name) or {}
     return template_hash(holder.get("template"))
-
-
-def _count(number: int | None) -> int:
-    return 1 if number is None else number
 
 
 def _synthetic_replica_set(manifest: Manifest, view: Workload, existing: dict[str, list[Pod]]) -> Workload:

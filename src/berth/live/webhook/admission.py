@@ -24,6 +24,7 @@ from berth.kube.objects import (
     RawObject,
 )
 from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, explain, without_nulls
+from berth.kube.text.words import aggregated
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
 from berth.kube.well_known import (
@@ -129,13 +130,12 @@ def _status(request: AdmissionRequest, errors: Sequence[FieldError]) -> RawObjec
     told = [_short(str(error)) for error in errors[:_MOST]]
     if len(errors) > _MOST:
         told.append(f"and {len(errors) - _MOST} more")
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     causes = [
         {"reason": error.type, "message": _short(str(error).partition(": ")[2]), "field": error.field}
         for error in errors[:_MOST]
     ]
-    what = f"is invalid: {listed}"
+    what = f"is invalid: {aggregated(told)}"
     return _failure(request, 422, "Invalid", qualified, what, kind=kind.kind, causes=causes)
 
 

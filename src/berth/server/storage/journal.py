@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 from berth.files import sync_folder, write_private
+from berth.kube.text.words import count, first_of
 from berth.server.errors import DataDirError
 
 _T = TypeVar("_T")
@@ -252,9 +253,7 @@ def _some(items: list[_T]) -> Iterator[list[_T]]:
 def _told(group: list[Batch], error: Exception) -> str:
     """A sentence about writes that failed."""
     rows = [row for batch in group for row in batch.rows]
-    names = [str(row) for row in rows[:_NAMED]]
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    return f"{len(rows)} write{'s' * (len(rows) > 1)} failed ({', '.join(names)}{more}): {error}"
+    return f"{count(len(rows), 'write')} failed ({first_of([*map(str, rows)], _NAMED)}): {error}"
 
 
 def _make_folder(folder: Path) -> None:

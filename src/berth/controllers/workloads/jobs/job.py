@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from berth.controllers.actions import Conditions, delete, is_news, status_patch, without_finalizer
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import pod_from, restarts
+from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import Key, LiveJob, LivePod, RawObject, key_of
 from berth.kube.ownership import JOB_OVER, controller_of
@@ -274,7 +275,7 @@ class JobController(WorkloadController):
 
     def _manage(self, count: Tally, now: float) -> Iterator[Action]:
         job, active = count.job, count.active
-        parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+        parallelism = or_one(job.spec.parallelism)
         if job.spec.suspend:
             wanted = 0
         elif job.spec.completions is None:

@@ -14,6 +14,7 @@ from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, PodClass
 from berth.kube.affinity.annotations import without_annotation
+from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import DAEMON_SETS, DEPLOYMENTS
 from berth.kube.defaults import resolve_priorities, taken_in
 from berth.kube.gates import drop_disabled_fields
@@ -230,5 +231,5 @@ def _counted(manifest: Manifest, scale: tuple[int, int] | None, pods: int) -> tu
 
 
 def _parallel(spec: JobSpec) -> int:
-    most = 1 if spec.parallelism is None else spec.parallelism
+    most = or_one(spec.parallelism)
     return most if spec.completions is None else min(most, spec.completions)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from berth.engine.offline.what_if.changes import ClusterChange, DrainNodes, LoseNodes
+from berth.kube.text.words import count
 from berth.kube.well_known import UNSCHEDULABLE
 
 
@@ -278,7 +279,7 @@ def sentence_of(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
 
 
 def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
-    pods = _count(found.concerned, "pod")
+    pods = count(found.concerned, "pod")
     each = "the pod lands" if found.concerned == 1 else f"all {found.concerned} pods land"
     if len(changes) == 1 and isinstance(change := changes[0], LoseNodes | DrainNodes):
         done = f"{change.target} can be {'lost' if isinstance(change, LoseNodes) else 'drained'}"
@@ -288,7 +289,7 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
         return f"{done}: {each} elsewhere{f', in {rounds} rounds' if rounds > 1 else ''}."
     if not found.concerned:
         gone = len(found.gone)
-        what = f"{_count(gone, 'pod')} {'is' if gone == 1 else 'are'} gone" if gone else "nothing moves"
+        what = f"{count(gone, 'pod')} {'is' if gone == 1 else 'are'} gone" if gone else "nothing moves"
         return f"every pod has a node, and {what}."
     parts = [
         f"{number} {word}"
@@ -309,26 +310,26 @@ def _problems(found: WhatIfOutcome) -> list[str]:
     problems = []
     stranded = [pod for pod in found.unplaced if not pod.waited]
     if stranded:
-        who = f"{len(stranded)} of {_count(found.concerned, 'pod')}"
+        who = f"{len(stranded)} of {count(found.concerned, 'pod')}"
         problems.append(f"{who} would find no node: {_reason(stranded)}")
     if lost := found.lost:
         them = "it" if lost == 1 else "them"
-        problems.append(f"{_count(lost, 'pod')} would be lost, since nobody makes {them} again")
+        problems.append(f"{count(lost, 'pod')} would be lost, since nobody makes {them} again")
     if found.blocked:
         names = sorted({name for stay in found.blocked for name in stay.budgets})
         verb = "stays" if len(found.blocked) == 1 else "stay"
         which = f"{'budget' if len(names) == 1 else 'budgets'} {', '.join(names)}"
-        problems.append(f"{_count(len(found.blocked), 'pod')} {verb}, held by {which}")
+        problems.append(f"{count(len(found.blocked), 'pod')} {verb}, held by {which}")
     if refused := sum(stay.refused for stay in found.stays):
         whose = "has" if refused == 1 else "have"
         problems.append(
-            f"drain would refuse to begin without --force: {_count(refused, 'pod')} {whose} no owner"
+            f"drain would refuse to begin without --force: {count(refused, 'pod')} {whose} no owner"
         )
     hard = [rule for rule in found.broken if rule.hard]
     if hard:
         pods = len({(rule.namespace, rule.pod) for rule in hard})
         rules = ", ".join(sorted({rule.rule for rule in hard}))
-        problems.append(f"{_count(pods, 'pod')} would break a hard rule ({rules})")
+        problems.append(f"{count(pods, 'pod')} would break a hard rule ({rules})")
     uneven = [spread for spread in found.spread if spread.worse]
     if uneven and not any(rule.rule == uneven[0].rule for rule in hard):
         first = uneven[0]
@@ -343,7 +344,7 @@ def _earlier(found: WhatIfOutcome) -> list[str]:
     if not waiting:
         return []
     verb = "has" if len(waiting) == 1 else "have"
-    return [f"{_count(len(waiting), 'pod')} had no node before and {verb} none now: {_reason(waiting)}"]
+    return [f"{count(len(waiting), 'pod')} had no node before and {verb} none now: {_reason(waiting)}"]
 
 
 def _reason(unplaced: Sequence[StrandedPod]) -> str:
@@ -351,7 +352,3 @@ def _reason(unplaced: Sequence[StrandedPod]) -> str:
     messages = Counter(pod.message.rstrip(".") for pod in unplaced)
     message, number = messages.most_common(1)[0]
     return message if number == len(unplaced) else f"{message} ({number} of them)"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from berth.engine.offline.lookup import kind_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
+from berth.engine.rules.relaxing import label_keys
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
 from berth.kube.text.near import most_alike
+from berth.kube.text.words import first_of
 
 _NEAR = 5
 _requirement = re.compile(
@@ -33,8 +35,7 @@ def near(name: str, names: Iterable[str]) -> str:
         return f"did you mean {', '.join(found[:_NEAR])}?"
     if not known:
         return "there is none"
-    more = f" and {len(known) - _NEAR} more" if len(known) > _NEAR else ""
-    return f"there is nothing with a name like that, only {', '.join(known[:_NEAR])}{more}"
+    return f"there is nothing with a name like that, only {first_of(known, _NEAR)}"
 
 
 # --- nodes -----------------------------------------------------------------------------------------
@@ -68,13 +69,9 @@ def domains_of(snapshot: Snapshot, key: str) -> dict[str, list[str]]:
         if value is not None:
             found.setdefault(value, []).append(name)
     if not found:
-        hint = near(key, _label_keys(snapshot))
+        hint = near(key, label_keys(snapshot.nodes.values()))
         raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}; {hint}")
     return dict(sorted(found.items()))
-
-
-def _label_keys(snapshot: Snapshot) -> set[str]:
-    return {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
 
 
 def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
@@ -93,7 +90,7 @@ def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
 
 def _unheard_of(snapshot: Snapshot, keys: Iterable[str]) -> str:
     """What the first of the keys that no node has might have been."""
-    known = _label_keys(snapshot)
+    known = label_keys(snapshot.nodes.values())
     for key in keys:
         if key not in known:
             full = WELL_KNOWN.get(key)

@@ -16,7 +16,7 @@ from berth.engine.offline.what_if.outcome import RolloutProgress
 from berth.engine.offline.what_if.selecting import workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, strategy_of
-from berth.kube.amounts.shares import resolved
+from berth.kube.amounts.shares import or_one, resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
 from berth.kube.pods import is_terminating
@@ -57,7 +57,7 @@ def swap(world: ChangingWorld, old: Manifest, new: Manifest) -> None:
 def replicas_of(manifest: Manifest) -> int:
     view = manifest.object
     given = view.spec.replicas if isinstance(view, Workload | ReplicationController) else None
-    return 1 if given is None else given
+    return or_one(given)
 
 
 def fit_replicas(world: ChangingWorld, manifest: Manifest) -> None:

@@ -35,6 +35,7 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.selectors import IN, Selector, parse_label_selector
 from berth.kube.text.near import nearest
+from berth.kube.text.words import first_of
 from berth.kube.well_known import TEMPLATE_HASH
 
 _TERM_KINDS = (
@@ -201,10 +202,9 @@ def _no_peer(question: Question, owned: OwnedTerm) -> str:
     if not searched:
         meant = _nearly(selector, list(known.values()), "namespace") if selector is not None else ""
         return f"{rule} selects no namespace: none matches {selector}{meant}{elsewhere}"
-    names = ", ".join(sorted(searched)[:_NAMESPACES_SHOWN])
-    more = f" and {len(searched) - _NAMESPACES_SHOWN} more" if len(searched) > _NAMESPACES_SHOWN else ""
+    names = first_of(sorted(searched), _NAMESPACES_SHOWN)
     word = "namespace" if len(searched) == 1 else "namespaces"
-    return f"{rule} looks in {word} {names}{more}, where {nobody}{elsewhere}{_unknown(question, term)}"
+    return f"{rule} looks in {word} {names}, where {nobody}{elsewhere}{_unknown(question, term)}"
 
 
 def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import MOST, Change, Question, labels_of, on_pod
+from berth.engine.rules.relaxing import MOST, Change, Question, label_keys, on_pod
 from berth.engine.state.pod_class import REQUIRED, PodClass, written
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
@@ -128,7 +128,7 @@ def clues(question: Question) -> Iterator[str]:
         if requirement.operator != IN:
             continue
         values = _values(question, requirement.key)
-        if not values and (meant := nearest(requirement.key, labels_of(question))):
+        if not values and (meant := nearest(requirement.key, label_keys(question.nodes.values()))):
             yield f"no node has a label {requirement.key}; {meant} is there"
         for value in sorted(requirement.values):
             if values and (meant := nearest(value, values)):
@@ -139,7 +139,7 @@ def clues(question: Question) -> Iterator[str]:
 def _misspelt(question: Question, key: str, value: str) -> bool:
     """Whether a label is nearly one that nodes have."""
     values = _values(question, key)
-    return nearest(value, values) is not None or nearest(key, labels_of(question)) is not None
+    return nearest(value, values) is not None or nearest(key, label_keys(question.nodes.values())) is not None
 
 
 def _stated_requirements(pod_class: PodClass) -> Iterable[Requirement]:

@@ -48,10 +48,10 @@ from berth.kube.objects import Affinity, Node, Pod
 from berth.kube.selectors import (
     NodeTerms,
     Requirement,
-    aggregate,
     parse_preferred_terms,
     selector_from_labels,
 )
+from berth.kube.text.words import aggregated
 from berth.kube.well_known import HOSTNAME, NODE_NAME_FIELD
 
 REASON_CONFLICT = "pod affinity terms conflict"
@@ -86,7 +86,7 @@ class NodeAffinity(NodeRule):
         # Upstream scores zeros for a list that is there but empty.
         self.scores = stated is not None or bool(added_stated)
         if errors:
-            self.prescore = StepStatus(ERROR, (aggregate(errors),))
+            self.prescore = StepStatus(ERROR, (aggregated(errors),))
         else:
             self.prescore = PROCEED if self.scores else SKIPPED
 

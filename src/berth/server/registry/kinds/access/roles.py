@@ -18,6 +18,7 @@ import msgspec
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.schema.budget import step, told
 from berth.kube.selectors import parse_label_selector
+from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors
@@ -84,12 +85,7 @@ def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: s
     whom = f'user "{user.name}" (groups={_listed(user.groups)})'
     text = "\n".join((f"{whom} is attempting to grant RBAC permissions not currently held:", *lacking))
     missing = [f'{plural}.{GROUP} "{role.name}" not found' for role in held if role.rules is None]
-    return f"{text}; resolution errors: [{_several(missing)}]" if missing else text
-
-
-def _several(found: list[str]) -> str:
-    """Several errors as one."""
-    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    return f"{text}; resolution errors: [{aggregated(missing)}]" if missing else text
 
 
 class RoleStrategy(_GrantStrategy):
@@ -242,7 +238,7 @@ def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
             missing.append(source)
         elif any(_allows(rule, asked) for rule in rules):
             return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
-    return Decision(allowed=False, reason=f"RBAC: {_several(missing)}" if missing else "")
+    return Decision(allowed=False, reason=f"RBAC: {aggregated(missing)}" if missing else "")
 
 
 def require(registry: Registry, user: User, asked: Attributes) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, read
-from berth.kube.objects import RawObject
+from berth.kube.defaults import default_storage_class
+from berth.kube.objects import ObjectMeta, RawObject
 from berth.kube.validation.errors import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
@@ -25,10 +26,6 @@ from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
-_DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
 _FROZEN_CLAIM = (
@@ -270,16 +267,9 @@ STRATEGIES = (
 
 
 def _default_class(registry: Registry) -> str | None:
-    """The newest of the classes marked as default, the first by name among those of one second."""
     bucket = registry.builtin("storage.k8s.io", "storageclasses").bucket
-    marked = [
-        entry["metadata"]
-        for entry in (decode(record.data) for record in bucket.newest_in(""))
-        if any(annotations_of(entry).get(name) == "true" for name in _DEFAULT_CLASS)
-    ]
-    marked.sort(key=lambda metadata: str(metadata["name"]))
-    marked.sort(key=lambda metadata: str(metadata["creationTimestamp"]), reverse=True)
-    return str(marked[0]["name"]) if marked else None
+    known = (decode(record.data)["metadata"] for record in bucket.newest_in(""))
+    return default_storage_class(checks.decode_as(metadata, ObjectMeta) for metadata in known)
 
 
 # --- checks

@@ -18,6 +18,7 @@ from berth.kube.amounts.resource_lists import aggregate, limits_of, requests_of
 from berth.kube.objects import Pod, RawObject
 from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
+from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
@@ -277,15 +278,14 @@ def _check(
 ) -> None:
     """Hold what an object asks for, by what it asks for it, against the bounds of each LimitRange."""
     for limit_range in limit_ranges:
-        problems = dict.fromkeys(
+        problems = [
             problem
             for bounds in limit_range
             for one in asked.get(str(bounds.get("type")), ())
             for problem in _problems(str(bounds["type"]), bounds, one)
-        )
+        ]
         if problems:
-            why = f"[{', '.join(problems)}]" if len(problems) > 1 else next(iter(problems))
-            raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", why)
+            raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", aggregated(problems))
 
 
 def _asked(holder: RawObject) -> _Asked:
