@@ -13,6 +13,7 @@ from tests.support.paths import ROOT
 
 SOURCE, TESTS = ROOT / "src" / "berth", ROOT / "tests"
 MOST_LINES, MOST_MODULES = 500, 16
+NAME_FIELD = "metadata.name"  # of any object, and what a node selector calls a node's
 
 # What is over the limits, and why it may be. Entries go as soon as they are not needed; none comes back.
 LONG_FILES: dict[str, str] = {}
@@ -132,3 +133,21 @@ def test_a_well_known_string_is_written_once() -> None:
     doubled = {text: sorted(found) for text, found in places.items() if len(found) > 1}
     assert {text: found for text, found in doubled.items() if text not in SAME_BY_CHANCE} == {}
     assert sorted(SAME_BY_CHANCE - doubled.keys()) == [], "these are written once by now"
+
+
+def test_a_well_known_string_is_called_by_its_name() -> None:
+    """Qualified names, and others that mean one thing only, are not written again beside their constants."""
+    source = SOURCE / "kube" / "well_known.py"
+    alone = {"DisruptionTarget", "PodScheduled", "SchedulingGated"}
+    known = {
+        text
+        for text in constants_of(source)
+        if text in alone or "During" in text or "." in text.split("/")[0]
+    }
+    again = [
+        f"{name_of(path)}:{node.lineno} {node.value}"
+        for path in modules(SOURCE)
+        for node in nodes_of(path)
+        if path != source and isinstance(node, ast.Constant) and node.value in known - {NAME_FIELD}
+    ]
+    assert again == []

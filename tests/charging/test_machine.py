@@ -7,10 +7,10 @@ from typing import Any
 from berth.charging import ExclusiveCharges
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
 from berth.kube.objects import LivePod, Namespace, Node, ResourceQuota
-from berth.kube.quota.charging import LASTS, PENDING, noted, pending_in
+from berth.kube.quota.charging import LASTS, noted, pending_in
 from berth.kube.quota.exclusive import Blocked
 from berth.kube.text.decoding import convert
-from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.kube.well_known import ADDED, DELETED, EXCLUSIVE_PENDING, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Event, Outcome, Patch
 
@@ -55,7 +55,11 @@ class Cluster:
 
     def quota(self, used: Json | None = None, note: str | None = None, change: str = ADDED) -> None:
         hard = {"berth.dev/exclusive.cpu": "9", "berth.dev/exclusive.nodes": "9", "pods": "9"}
-        metadata = {"name": "q", "namespace": "n", **({"annotations": {PENDING: note}} if note else {})}
+        metadata = {
+            "name": "q",
+            "namespace": "n",
+            **({"annotations": {EXCLUSIVE_PENDING: note}} if note else {}),
+        }
         status = {"hard": hard, "used": {"pods": "1", **(used or {})}}
         self.show(RESOURCE_QUOTAS, {"metadata": metadata, "spec": {"hard": hard}, "status": status}, change)
 
@@ -117,10 +121,10 @@ def test_a_charge_is_kept_until_its_pod_is_seen() -> None:
     (body,) = cluster.writes()
     assert charges(body) == {"cpu": "8", "nodes": "2"}
     assert list(pending_in({"metadata": body["metadata"]}, NOW)) == ["refused"]
-    cluster.quota(charged, body["metadata"]["annotations"][PENDING], change=MODIFIED)
+    cluster.quota(charged, body["metadata"]["annotations"][EXCLUSIVE_PENDING], change=MODIFIED)
     (body,) = cluster.writes(NOW + LASTS + 1)
     assert charges(body) == {"cpu": "4", "nodes": "1"}
-    assert body["metadata"]["annotations"] == {PENDING: None}
+    assert body["metadata"]["annotations"] == {EXCLUSIVE_PENDING: None}
 
 
 def test_nonsense_in_the_note_is_no_charge() -> None:
@@ -133,7 +137,7 @@ def test_nonsense_in_the_note_is_no_charge() -> None:
         '{"a": ["x", [1, 2, 3]]}',
         '{"a": [1e18, [1, 2, 3]]}',
     ):
-        assert pending_in({"metadata": {"annotations": {PENDING: text}}}, NOW) == {}
+        assert pending_in({"metadata": {"annotations": {EXCLUSIVE_PENDING: text}}}, NOW) == {}
 
 
 def test_namespaces_are_followed() -> None:

@@ -11,7 +11,7 @@ import yaml
 from berth.cli.commands import controllers
 from berth.cli.commands.controllers import command
 from berth.cli.output.decision_log import log_decision
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, HaltPolicy
+from berth.engine.execution.eviction_ceiling import HaltPolicy
 from berth.eviction import (
     AffinityEviction,
     EvictionDecision,
@@ -22,6 +22,7 @@ from berth.eviction import (
 from berth.eviction.reports import BROKEN, EVENTS, EVICTED, EVICTING, FAILURES, HALTED, REFUSED
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import load, problems
+from berth.kube.well_known import RELEASE_ANNOTATION
 from berth.live.component.lifecycle import ComponentSettings
 from berth.live.logs import v
 from berth.machines.cache import Cache

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, HaltPolicy, name_of
+from berth.engine.execution.eviction_ceiling import HaltPolicy, name_of
 from berth.engine.offline.audit import Audit, audit
 from berth.engine.offline.snapshot import Snapshot
 from berth.eviction import EvictionSettings
 from berth.eviction.reports import INVALID, WOULD_EVICT
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import KubeObject, Namespace, Node, Pod
+from berth.kube.well_known import RELEASE_ANNOTATION
 from tests.support.builders import ZONE
 from tests.support.scripts.eviction import HOSTNAME, EvictionScript, apart_from, near, needs_label
 from tests.support.scripts.script import Raw

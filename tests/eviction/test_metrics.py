@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
 from berth.engine.state.options import Options
 from berth.eviction import EvictionMetrics, EvictionSettings
 from berth.eviction.reports import MOST_PODS
 from berth.eviction.state import NODE_KIND
 from berth.kube.api_resources import EVENTS, NAMESPACES, PODS
 from berth.kube.gates import FeatureGates
+from berth.kube.well_known import RELEASE_ANNOTATION
 from berth.machines.contract import Create
 from tests.support.scripts.eviction import EvictionScript, apart_from, needs_label
 from tests.support.scripts.script import Raw

@@ -14,7 +14,7 @@ import msgspec
 from berth.kube.amounts.resource_lists import difference, masked, spelled
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS
 from berth.kube.objects import Key, Namespace, Node, RawObject, ResourceQuota, key_of
-from berth.kube.quota.charging import LASTS, PENDING, is_about, limits_of, noted, pending_in, used_of
+from berth.kube.quota.charging import LASTS, is_about, limits_of, noted, pending_in, used_of
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
     LARGEST,
@@ -25,7 +25,7 @@ from berth.kube.quota.exclusive import (
 )
 from berth.kube.quota.usage import PODS as POD_QUOTA
 from berth.kube.quota.usage import held_until, is_over
-from berth.kube.well_known import DELETED
+from berth.kube.well_known import DELETED, EXCLUSIVE_PENDING
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Patch
 from berth.machines.controller import Controller
@@ -112,7 +112,7 @@ class ExclusiveCharges(Controller):
         """A new status, unless it says so already or nobody has said what the quota limits."""
         names = [name for name in EXCLUSIVE_NAMES if name in limits_of(quota)]
         should, says = masked(total.amounts(), names), masked(used_of(quota), names)
-        annotated = (quota["metadata"].get("annotations") or {}).get(PENDING)
+        annotated = (quota["metadata"].get("annotations") or {}).get(EXCLUSIVE_PENDING)
         if not names or (should.keys() == says.keys() and not difference(should, says) and annotated == note):
             return
         metadata = view.metadata
@@ -120,7 +120,7 @@ class ExclusiveCharges(Controller):
             "metadata": {
                 "uid": metadata.uid,
                 "resourceVersion": metadata.resource_version,
-                **({"annotations": {PENDING: note}} if annotated != note else {}),
+                **({"annotations": {EXCLUSIVE_PENDING: note}} if annotated != note else {}),
             },
             "status": {"used": spelled(should)},
         }

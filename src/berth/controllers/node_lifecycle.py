@@ -24,7 +24,7 @@ from berth.kube.taints import (
     taints_of,
 )
 from berth.kube.times import stamp
-from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
+from berth.kube.well_known import DELETED, DISRUPTION_TARGET, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
@@ -220,9 +220,9 @@ class TaintEviction(Controller):
     def _remove(
         self, key: Key, pod: LivePod, reason: str, message: str, now: float, grace: int | None = None
     ) -> Iterator[Action]:
-        target = pod_condition(pod, "DisruptionTarget")
+        target = pod_condition(pod, DISRUPTION_TARGET)
         if (target is None or target.reason != reason) and not is_finished(pod):
-            entry = condition("DisruptionTarget", "True", reason, now, message=message)
+            entry = condition(DISRUPTION_TARGET, "True", reason, now, message=message)
             yield status_report(PODS, pod, {"status": {"conditions": [entry]}}, message)
             self.queue.add_at(key, now)
             return

@@ -50,13 +50,12 @@ from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
 from berth.kube.objects import EvictionRequest, LivePod, Pod, RawObject, key_of
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
-from berth.kube.well_known import DELETED, FAILED, STRATEGIC_PATCH, TRUE
+from berth.kube.well_known import DELETED, DISRUPTION_TARGET, FAILED, STRATEGIC_PATCH, TRUE
 from berth.machines.contract import Action, Create, Delete, Event, Evict, Get, Outcome, Patch
 from berth.machines.mirror import pod_key
 from berth.machines.rates import Backoff
 
 # The pod condition that says of a pod that it is about to go, and why.
-DISRUPTION_TARGET = "DisruptionTarget"
 REASONS = {
     NODE_KIND: "RequiredNodeAffinityViolation",
     POD_KIND: "RequiredPodAffinityViolation",

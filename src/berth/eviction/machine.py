@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, released_domains
+from berth.engine.execution.eviction_ceiling import released_domains
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
 from berth.eviction.planning import DomainCounts, EvictionPlan
@@ -28,7 +28,7 @@ from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, EvictionState, expect
 from berth.kube.api_resources import BUDGETS, EVICTION_REQUESTS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
-from berth.kube.well_known import SYSTEM_NAMESPACE
+from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, MoveSource, Outcome
 from berth.machines.mirror import Mirror

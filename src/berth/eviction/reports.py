@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, name_of
+from berth.engine.execution.eviction_ceiling import Halt, name_of
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.eviction.state import (
@@ -22,7 +22,7 @@ from berth.eviction.state import (
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
-from berth.kube.well_known import SYSTEM_NAMESPACE
+from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 from berth.machines.contract import Outcome
 from berth.machines.recorder import NORMAL, WARNING, Recorder, Story
 

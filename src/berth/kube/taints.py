@@ -10,6 +10,7 @@ from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, READY, TRUE, UNKNOWN
 
 NO_EXECUTE = "NoExecute"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", NO_EXECUTE)
 HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 # --- pods ---------------------------------------------------------------------------------------
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
-READY = "Ready"
+READY, POD_SCHEDULED, DISRUPTION_TARGET = "Ready", "PodScheduled", "DisruptionTarget"
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 MIRROR_POD = "kubernetes.io/config.mirror"
@@ -20,6 +20,7 @@ REVISION_HASH = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
+JOB_UID = "batch.kubernetes.io/controller-uid"
 JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 # --- scheduling ---------------------------------------------------------------------------------
@@ -62,7 +63,28 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # The ConfigMap in every namespace that tells pods by whom to know the API server.
 ROOT_CA = "kube-root-ca.crt"
 
-# Of Berth's own documents.
+# --- Berth's own --------------------------------------------------------------------------------
+
 BERTH_API_VERSION = "berth.dev/v1alpha1"
+
+# Annotations of pods: what hollow nodes make of them.
+RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
+START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
 # Beside a deletion cost that Berth gave a pod, to tell it from one that somebody else did.
 OWN_DELETION_COST = "berth.dev/deletion-cost"
+# What a workload says of itself.
+REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
+KEEP_SPREAD = "berth.dev/keep-spread"
+# Where a person says that evictions may go on, and how.
+RELEASE_ANNOTATION = "berth.dev/release-evictions"
+# "off" makes a hollow node fall silent.
+HOLLOW_POWER = "berth.dev/power"
+# A definition is brought up to date at the next start as long as it says so itself.
+AUTOUPDATE = "berth.dev/autoupdate"
+# The charges of a quota for pods that are not seen yet.
+EXCLUSIVE_PENDING = "berth.dev/exclusive-pending"
+# Which labels of a binding are its resource's: they go when the resource loses them.
+COPIED_LABELS = "berth.dev/copied-labels"
+# Of the Lease by which one scheduler founds a group of workloads.
+WORKLOAD_GROUP, CLAIMED_VERSION = "berth.dev/workload-group", "berth.dev/claimed-version"
+CLAIM_TAKEN_OVER = "berth.dev/claim-taken-over"

@@ -22,7 +22,7 @@ from berth.kube.objects import Key, Pod, PodDisruptionBudget
 from berth.kube.pods import is_terminating, pod_condition
 from berth.kube.selectors import parse_label_selector
 from berth.kube.times import seconds_of
-from berth.kube.well_known import DELETED
+from berth.kube.well_known import DELETED, DISRUPTION_TARGET
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
 from berth.machines.mirror import pod_key
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
@@ -171,12 +171,12 @@ def _start_time(pod: Pod) -> str | None:
 
 
 def _was_preempted(pod: Pod) -> bool:
-    told = pod_condition(pod, "DisruptionTarget")
+    told = pod_condition(pod, DISRUPTION_TARGET)
     return told is not None and told.reason == REASON
 
 
 def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
     message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
-    change = {"conditions": [timed_condition("DisruptionTarget", "True", REASON, message, now)]}
+    change = {"conditions": [timed_condition(DISRUPTION_TARGET, "True", REASON, message, now)]}
     return pod_status_patch(victim, change, preemptor.key, SchedulerPurpose.PREEMPTION, preemptor.number)

@@ -12,7 +12,7 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod, RawObject, key_of
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
-from berth.kube.well_known import STRATEGIC_PATCH
+from berth.kube.well_known import POD_SCHEDULED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING, Recorder
@@ -20,7 +20,6 @@ from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingQueue
 
 _NOTE_LENGTH = 1024  # of an event
 _PAUSES = Backoff(1.0, 30.0)
-_SCHEDULED = "PodScheduled"
 _K = TypeVar("_K")
 
 
@@ -180,7 +179,7 @@ def _difference(record: QueuedPod, statement: Statement, now: float) -> RawObjec
         nominated = (status.nominated_node_name if status else None) or None
     change: RawObject = {}
     if (reason, message) != (statement.reason, statement.message):
-        entry = timed_condition(_SCHEDULED, statement.status, statement.reason, statement.message, now)
+        entry = timed_condition(POD_SCHEDULED, statement.status, statement.reason, statement.message, now)
         change["conditions"] = [entry]
     if nominated != statement.nominated:
         change["nominatedNodeName"] = statement.nominated
@@ -189,7 +188,7 @@ def _difference(record: QueuedPod, statement: Statement, now: float) -> RawObjec
 
 def _stated(pod: Pod) -> tuple[str, str]:
     """What the pod's condition says already, from an earlier run."""
-    stated = pod_condition(pod, _SCHEDULED)
+    stated = pod_condition(pod, POD_SCHEDULED)
     if stated is None or stated.status != "False":
         return ("", "")
     return (stated.reason or "", stated.message or "")

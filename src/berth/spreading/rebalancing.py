@@ -17,7 +17,6 @@ from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
     NO_NODE,
     NOT_READY,
-    OPT_OUT,
     ROLLING_OUT,
     SCALING,
     MovableGroup,
@@ -37,6 +36,7 @@ from berth.kube.objects import Key, LivePod, LiveWorkload, PodDisruptionBudget
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_active, is_ready, is_terminating
 from berth.kube.selectors import is_guarded
+from berth.kube.well_known import KEEP_SPREAD
 from berth.machines.cache import Cache
 from berth.machines.contract import MoveSource, WantedMove
 from berth.machines.mirror import Mirror, pod_key
@@ -325,7 +325,7 @@ class Rebalancer(MoveSource):
 
     def is_opted_out(self, group: SpreadReplicaSet) -> bool:
         """By the workload's annotation; a Deployment's stays on its ReplicaSets when it is removed there."""
-        return self._annotations(group).get(OPT_OUT) == "false"
+        return self._annotations(group).get(KEEP_SPREAD) == "false"
 
     def _annotations(self, group: SpreadReplicaSet) -> dict[str, str]:
         workload = self.workload(group)

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from berth.controllers.hollow import POWER
-from berth.controllers.hollow import pods as hollow
-from berth.controllers.propagation.building import COPIED_LABELS
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
-from berth.engine.execution.rebalancing import OPT_OUT, REBALANCE, WAITS_FOR_NODES
-from berth.fleet.scheduler.group_claims import FENCE_ANNOTATION, GROUP_ANNOTATION, VERSION_ANNOTATION
+from berth.kube import well_known
 from berth.kube.manifests.manifest import load
 from berth.kube.manifests.unknown_names import (
     FLEET_ANNOTATIONS,
@@ -20,8 +15,6 @@ from berth.kube.manifests.unknown_names import (
     POD_ANNOTATIONS,
     unknown_annotations,
 )
-from berth.kube.quota.charging import PENDING
-from berth.server.registry.kinds.custom.karmada import AUTOUPDATE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +99,7 @@ def test_each_once(tmp_path: Path) -> None:
 
 def test_known_ones(tmp_path: Path) -> None:
     """Nothing is said about annotations that are read, by hollow nodes too, nor about other people's."""
-    read = (hollow.RUN_FOR, hollow.EXIT_CODE, hollow.START_AFTER, hollow.STOP_AFTER)
+    read = (well_known.RUN_FOR, well_known.EXIT_CODE, well_known.START_AFTER, well_known.STOP_AFTER)
     assert {*read, "berth.dev/affinity"} <= {*POD_ANNOTATIONS}
     assert not told(tmp_path, pod("p", *POD_ANNOTATIONS, "example.com/afinity", "afinity"))
 
@@ -179,8 +172,8 @@ def test_rules_of_pods_on_the_fleets_kinds(tmp_path: Path, api_version: str, kin
 
 def test_known_ones_of_other_kinds(tmp_path: Path) -> None:
     """Nothing is said about any that some part of Berth reads or writes; a form nobody checks is no error."""
-    own = {OPT_OUT, REBALANCE, WAITS_FOR_NODES, RELEASE_ANNOTATION, POWER, AUTOUPDATE, PENDING, COPIED_LABELS}
-    assert own | {GROUP_ANNOTATION, VERSION_ANNOTATION, FENCE_ANNOTATION} <= {*OWN_ANNOTATIONS}
+    own = {text for text in vars(well_known).values() if str(text).startswith("berth.dev/")}
+    assert own - {well_known.BERTH_API_VERSION} <= {*OWN_ANNOTATIONS}
     assert not told(tmp_path, annotated("example.com/v1", "Thing", *OWN_ANNOTATIONS))
     for metadata in ({"name": "w", "annotations": None}, {"name": "w", "annotations": ["berth.dev/x"]}):
         assert not told(tmp_path, {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata})
@@ -192,7 +185,7 @@ def test_moving_has_no_effect_on_others(tmp_path: Path) -> None:
         body = {
             "apiVersion": version,
             "kind": kind,
-            "metadata": {"name": "w", "annotations": {REBALANCE: "hard"}},
+            "metadata": {"name": "w", "annotations": {well_known.REBALANCE: "hard"}},
             "spec": {"template": {"metadata": {"labels": {"app": "w"}}, "spec": SPEC}},
         }
         found = told(tmp_path, body)

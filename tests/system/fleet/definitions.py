@@ -6,7 +6,8 @@ import json
 
 import yaml
 
-from berth.server.registry.kinds.custom.karmada import AUTOUPDATE, definitions
+from berth.kube.well_known import AUTOUPDATE
+from berth.server.registry.kinds.custom.karmada import definitions
 from tests.support.api.client import Client, Json
 from tests.support.api.servers import Backend
 from tests.support.paths import ROOT

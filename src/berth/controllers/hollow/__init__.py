@@ -8,9 +8,9 @@ annotation ``berth.dev/power: "off"`` on such a node makes it fall silent, as if
 from __future__ import annotations
 
 from berth.kube.objects import Node
+from berth.kube.well_known import HOLLOW_POWER
 
 LABEL = "berth.dev/hollow"
-POWER = "berth.dev/power"
 NEVER = "false"  # the label's value on a node that is not to be run here
 
 
@@ -18,4 +18,4 @@ def is_hollow(node: Node | None) -> bool:
     """Whether the node is hollow and powered."""
     if node is None or (node.metadata.labels or {}).get(LABEL, NEVER) == NEVER:
         return False
-    return (node.metadata.annotations or {}).get(POWER) != "off"
+    return (node.metadata.annotations or {}).get(HOLLOW_POWER) != "off"

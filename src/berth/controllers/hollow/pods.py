@@ -20,7 +20,20 @@ from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import Container, Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds, stamp
-from berth.kube.well_known import DELETED, FAILED, FALSE, PENDING, READY, RUNNING, SUCCEEDED, TRUE
+from berth.kube.well_known import (
+    DELETED,
+    EXIT_CODE,
+    FAILED,
+    FALSE,
+    PENDING,
+    READY,
+    RUN_FOR,
+    RUNNING,
+    START_AFTER,
+    STOP_AFTER,
+    SUCCEEDED,
+    TRUE,
+)
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.controller import Controller
@@ -154,8 +167,6 @@ def _container(
 
 # --- kubelets -------------------------------------------------------------------------------------
 
-RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
-START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
 _RUNS_FOR = 1.0  # seconds, what is not restarted and does not say
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _duration = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?").fullmatch

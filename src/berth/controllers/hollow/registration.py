@@ -17,7 +17,7 @@ from berth.kube.objects import Key, Lease, Node, RawObject
 from berth.kube.taints import is_node_ready
 from berth.kube.times import seconds, stamp
 from berth.kube.versions import NEWEST
-from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE, REGION, ZONE
+from berth.kube.well_known import DELETED, HOSTNAME, NODE_LEASE_NAMESPACE, REGION, ZONE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Outcome
 from berth.machines.controller import Controller
@@ -87,7 +87,7 @@ def adopted(node: Node, index: int, release: str, now: float) -> RawObject:
 
 
 def _own_labels(name: str) -> dict[str, str]:
-    return {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    return {HOSTNAME: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 
 
 def _reported(name: str, index: int, release: str, now: float) -> RawObject:

@@ -52,6 +52,7 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import owner_reference
 from berth.kube.text.decoding import DecodeError, convert
+from berth.kube.well_known import COPIED_LABELS, REQUIRED_DURING_SCHEDULING
 
 # --- how many replicas ----------------------------------------------------------------------------
 # Upstream: pkg/resourceinterpreter/default/native/replica.go.  Other kinds are propagated whole.
@@ -86,7 +87,7 @@ def _requirements(spec: RawObject) -> RawObject | None:
 def _node_claim(spec: RawObject) -> RawObject:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     claim = {
-        "hardNodeAffinity": affinity.get("requiredDuringSchedulingIgnoredDuringExecution"),
+        "hardNodeAffinity": affinity.get(REQUIRED_DURING_SCHEDULING),
         "nodeSelector": spec.get("nodeSelector"),
         "tolerations": spec.get("tolerations"),
     }
@@ -116,8 +117,6 @@ def _requested(resources: ResourceRequirements) -> ResourceList | None:
 
 CLAIM_LABELS = (POLICY_ID, CLUSTER_POLICY_ID)
 CLAIM_ANNOTATIONS = (POLICY_NAMESPACE, POLICY_NAME, CLUSTER_POLICY_NAME)
-# Which labels of a binding are its resource's: they go when the resource loses them.
-COPIED_LABELS = "berth.dev/copied-labels"
 _SYSTEM_LABELS = ".karmada.io/permanent-id"
 
 

@@ -40,7 +40,14 @@ from berth.kube.objects import (
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
 from berth.kube.taints import NO_EXECUTE, taints_of
 from berth.kube.times import created_at
-from berth.kube.well_known import DELETED, FAILED, REQUIRED_DURING_SCHEDULING, REVISION_HASH, TRUE
+from berth.kube.well_known import (
+    DELETED,
+    DISRUPTION_TARGET,
+    FAILED,
+    REQUIRED_DURING_SCHEDULING,
+    REVISION_HASH,
+    TRUE,
+)
 from berth.kube.workloads.pod_templates import daemon_tolerations, node_of
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
@@ -170,7 +177,7 @@ class DaemonSetController(WorkloadController):
         self._eligibility.pop(uid, None)
 
     def pod_goes(self, owner: str, pod: LivePod) -> None:
-        target = pod_condition(pod, "DisruptionTarget")
+        target = pod_condition(pod, DISRUPTION_TARGET)
         if target is not None and target.status == TRUE:
             self._evicted[pod.metadata.uid or ""] = (owner, node_of(pod) or "")
 

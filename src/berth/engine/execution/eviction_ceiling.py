@@ -18,8 +18,6 @@ from berth.kube.well_known import ZONE
 
 # The domain that all nodes are in; no label has this value.
 CLUSTER = "*"
-# Where a person says that evictions may go on, and how.
-RELEASE_ANNOTATION = "berth.dev/release-evictions"
 
 _NOBODY: Mapping[str, int] = {}
 # Their pods belong to nodes, one each: no replacement can be anywhere else.

@@ -22,12 +22,10 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.engine.state.tables import NOWHERE
+from berth.kube.well_known import REBALANCE, WAITS_FOR_NODES
 
 # Of pods that are in equally full domains one is asked about, and of all together so many.
 _MOST_ASKED = 48
-# What a workload says of itself.
-REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
-OPT_OUT = "berth.dev/keep-spread"
 # Why an uneven group stays as it is.
 SCALING, ROLLING_OUT, NOT_READY = "scaling", "rolling-out", "not-ready"
 NO_BETTER_PLACE, NO_NODE = "no-better-place", "no-node"

@@ -13,7 +13,6 @@ from functools import cached_property
 
 from berth.engine.execution import rebalancing
 from berth.engine.execution.eviction_ceiling import (
-    RELEASE_ANNOTATION,
     Ceiling,
     Halt,
     counted_halts,
@@ -37,7 +36,7 @@ from berth.kube.objects import Namespace, Workload
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
 from berth.kube.times import seconds_of
-from berth.kube.well_known import SYSTEM_NAMESPACE
+from berth.kube.well_known import KEEP_SPREAD, REBALANCE, RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 
 _EVICTING_RULES = tuple(rule.name for rule in RULES if rule.evicts)
 
@@ -307,7 +306,7 @@ def _evictions(
 def wanted_moves(snapshot: Snapshot) -> list[WorkloadMoves]:
     """What would be moved of the workloads that say that they may be."""
     asking = any(
-        rebalancing.REBALANCE in (manifest.object.metadata.annotations or {})
+        REBALANCE in (manifest.object.metadata.annotations or {})
         for manifest in snapshot.manifests
         if manifest.object is not None
     )
@@ -379,7 +378,7 @@ def _how(snapshot: Snapshot, entry: Entry, default: Rebalance) -> Rebalance:
         for manifest in snapshot.manifests:
             if f"{manifest.kind}/{manifest.name}" == name and manifest.namespace == entry.namespace:
                 annotations = (manifest.object.metadata.annotations if manifest.object else None) or {}
-                if annotations.get(rebalancing.OPT_OUT) == "false":
+                if annotations.get(KEEP_SPREAD) == "false":
                     return Rebalance()
                 return rebalancing.rebalance_of(annotations, default)
     return default

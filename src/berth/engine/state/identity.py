@@ -18,18 +18,18 @@ from msgspec.structs import replace
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus, Volume
 from berth.kube.ownership import controller_of
-from berth.kube.well_known import REGION, ZONE
+from berth.kube.well_known import JOB_COMPLETION_INDEX, JOB_NAME, JOB_UID, POD_INDEX, POD_NAME, REGION, ZONE
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 # Labels that every pod, or every Job, has its own value of, and those that binding a pod gives it.
 IDENTITY_LABELS = frozenset(
     {
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/controller-uid",
-        "batch.kubernetes.io/job-completion-index",
-        "batch.kubernetes.io/job-name",
+        POD_NAME,
+        POD_INDEX,
+        JOB_UID,
+        JOB_COMPLETION_INDEX,
+        JOB_NAME,
         "controller-uid",
         "job-name",
         REGION,

@@ -32,6 +32,11 @@ from berth.kube.selectors import (
     selected_keys,
     selector_from_labels,
 )
+from berth.kube.well_known import (
+    PREFERRED_DURING_SCHEDULING,
+    REQUIRED_DURING_EXECUTION,
+    REQUIRED_DURING_SCHEDULING,
+)
 
 # A claim of a pod, by its namespace; or a volume without a claim, by its driver: then that is marked.
 VolumeKey = tuple[str, str]
@@ -46,11 +51,11 @@ _KINDS = {
 }
 _EXECUTION = "required_during_scheduling_required_during_execution"
 REQUIRED = {
-    "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
-    _EXECUTION: "requiredDuringSchedulingRequiredDuringExecution",
+    "required_during_scheduling_ignored_during_execution": REQUIRED_DURING_SCHEDULING,
+    _EXECUTION: REQUIRED_DURING_EXECUTION,
 }
 _PREFERRED = {
-    "preferred_during_scheduling_ignored_during_execution": "preferredDuringSchedulingIgnoredDuringExecution",
+    "preferred_during_scheduling_ignored_during_execution": PREFERRED_DURING_SCHEDULING,
 }
 
 

@@ -22,14 +22,11 @@ from berth.kube.api_resources import LEASES, RESOURCE_BINDINGS
 from berth.kube.karmada import Binding
 from berth.kube.objects import Key, Lease, RawObject, key_of
 from berth.kube.times import micro_stamp, seconds
-from berth.kube.well_known import SYSTEM_NAMESPACE
+from berth.kube.well_known import CLAIM_TAKEN_OVER, CLAIMED_VERSION, SYSTEM_NAMESPACE, WORKLOAD_GROUP
 from berth.machines.contract import Action, Create, Get, Outcome, Patch, Update
 
 CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
-GROUP_ANNOTATION = "berth.dev/workload-group"
-VERSION_ANNOTATION = "berth.dev/claimed-version"
-FENCE_ANNOTATION = "berth.dev/claim-taken-over"
 
 
 def claim_name(rule: WorkloadRule) -> str:
@@ -53,7 +50,7 @@ def expired(lease: Lease, now: float) -> bool:
 
 def is_spent(lease: Lease, holder: Binding) -> bool:
     """Whether the binding that a claim was made for changed since: by this claim nothing can be written."""
-    version = (lease.metadata.annotations or {}).get(VERSION_ANNOTATION)
+    version = (lease.metadata.annotations or {}).get(CLAIMED_VERSION)
     return version is not None and version != holder.metadata.resource_version
 
 
@@ -126,7 +123,7 @@ class GroupClaims:
     def _fence(self, key: Key, late: Binding, now: float) -> Patch:
         """A change of the binding that was to found the group: of this version, or not at all."""
         at = key_of(late.metadata)
-        said = {FENCE_ANNOTATION: f"{holder(key)} by {self._identity} at {micro_stamp(now)}"}
+        said = {CLAIM_TAKEN_OVER: f"{holder(key)} by {self._identity} at {micro_stamp(now)}"}
         body = {"metadata": {"resourceVersion": late.metadata.resource_version, "annotations": said}}
         why = f"take over the claim of {holder(at)}"
         return Patch(resource=resource_of(at), key=key, at=at, body=body, why=why)
@@ -135,10 +132,10 @@ class GroupClaims:
         metadata: RawObject = {
             "name": claim_name(rule),
             "namespace": home_of(rule),
-            "annotations": {GROUP_ANNOTATION: str(rule)},
+            "annotations": {WORKLOAD_GROUP: str(rule)},
         }
         if binding.metadata.resource_version:
-            metadata["annotations"][VERSION_ANNOTATION] = binding.metadata.resource_version
+            metadata["annotations"][CLAIMED_VERSION] = binding.metadata.resource_version
         if binding.metadata.uid and home_of(rule) == key[0]:
             # The claim goes with the binding; by then others of the group show where it is.
             kind = {"apiVersion": RESOURCE_BINDINGS.api_version, "kind": RESOURCE_BINDINGS.kind}

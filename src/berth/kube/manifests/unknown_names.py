@@ -15,7 +15,24 @@ from berth.kube.objects import KubeObject, ObjectMeta, Pod
 from berth.kube.schema import builtin
 from berth.kube.text.near import certain, possible
 from berth.kube.validation.errors import Path, render
-from berth.kube.well_known import OWN_DELETION_COST
+from berth.kube.well_known import (
+    AUTOUPDATE,
+    CLAIM_TAKEN_OVER,
+    CLAIMED_VERSION,
+    COPIED_LABELS,
+    EXCLUSIVE_PENDING,
+    EXIT_CODE,
+    HOLLOW_POWER,
+    KEEP_SPREAD,
+    OWN_DELETION_COST,
+    REBALANCE,
+    RELEASE_ANNOTATION,
+    RUN_FOR,
+    START_AFTER,
+    STOP_AFTER,
+    WAITS_FOR_NODES,
+    WORKLOAD_GROUP,
+)
 
 # --- kinds ----------------------------------------------------------------------------------------
 
@@ -149,34 +166,34 @@ _PREFIX = "berth.dev/"
 POD_ANNOTATIONS = (
     AFFINITY_ANNOTATION,
     WORKLOAD_AFFINITY_ANNOTATION,
-    "berth.dev/run-for",
-    "berth.dev/exit-code",
-    "berth.dev/start-after",
-    "berth.dev/stop-after",
+    RUN_FOR,
+    EXIT_CODE,
+    START_AFTER,
+    STOP_AFTER,
     OWN_DELETION_COST,
     LINT_IGNORE,
 )
 # What an object can have that has or makes no pod, or beside the template of its pods.
 OWN_ANNOTATIONS = (
     *POD_ANNOTATIONS,
-    "berth.dev/keep-spread",
-    "berth.dev/rebalance",
-    "berth.dev/rebalance-waits-for-nodes",
-    "berth.dev/release-evictions",
-    "berth.dev/power",
-    "berth.dev/autoupdate",
-    "berth.dev/exclusive-pending",
-    "berth.dev/copied-labels",
-    "berth.dev/workload-group",
-    "berth.dev/claimed-version",
-    "berth.dev/claim-taken-over",
+    KEEP_SPREAD,
+    REBALANCE,
+    WAITS_FOR_NODES,
+    RELEASE_ANNOTATION,
+    HOLLOW_POWER,
+    AUTOUPDATE,
+    EXCLUSIVE_PENDING,
+    COPIED_LABELS,
+    WORKLOAD_GROUP,
+    CLAIMED_VERSION,
+    CLAIM_TAKEN_OVER,
 )
 # What a policy or a binding can have.
-FLEET_ANNOTATIONS = (WORKLOAD_AFFINITY_ANNOTATION, LINT_IGNORE, "berth.dev/copied-labels")
+FLEET_ANNOTATIONS = (WORKLOAD_AFFINITY_ANNOTATION, LINT_IGNORE, COPIED_LABELS)
 # Rules, which count only on a pod, so on a workload only in its template.
 _OF_TEMPLATES = (AFFINITY_ANNOTATION,)
 # What asks for pods to be moved, which is done for those of ReplicaSets alone.
-_OF_REPLICA_SETS = ("berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes")
+_OF_REPLICA_SETS = (REBALANCE, WAITS_FOR_NODES)
 _OTHERS = ("StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController")
 NOT_MOVED = "only pods of Deployments and ReplicaSets are moved"
 _OWN: Path = ("metadata",)

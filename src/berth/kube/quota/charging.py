@@ -26,6 +26,7 @@ from berth.kube.amounts.resource_lists import (
 from berth.kube.objects import RawObject
 from berth.kube.quota.exclusive import Blocked
 from berth.kube.quota.usage import QuotaEvaluator, requirements_of
+from berth.kube.well_known import EXCLUSIVE_PENDING
 
 
 class QuotaError(Exception):
@@ -147,13 +148,12 @@ def counted(
 # notes them with the quota, in the write that charges it. They are forgotten once the pod is seen, or after a
 # while in which it must have been seen: then somebody else has refused it.
 
-PENDING = "berth.dev/exclusive-pending"
 LASTS = 60.0  # seconds: longer than any request and any delay of a watch
 
 
 def pending_in(quota: RawObject, now: float) -> dict[str, tuple[float, Blocked]]:
     """By the uid of the pod: since when it is charged, and for what; what cannot be read is nothing."""
-    text = (quota["metadata"].get("annotations") or {}).get(PENDING)
+    text = (quota["metadata"].get("annotations") or {}).get(EXCLUSIVE_PENDING)
     try:
         stated = json.loads(text) if text else {}
         found = {str(uid): (float(at), Blocked(*map(int, has))) for uid, (at, has) in stated.items()}

@@ -6,6 +6,12 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
+from berth.kube.well_known import (
+    PREFERRED_DURING_SCHEDULING,
+    REQUIRED_DURING_EXECUTION,
+    REQUIRED_DURING_SCHEDULING,
+)
+
 # --- names of fields and kinds: the one of several that is most like what somebody wrote -------------
 
 # How alike two names are that are the same but for a slip, surely the same, or perhaps.
@@ -17,10 +23,10 @@ _MEANT = {
     "nodeLabelSelector": ("nodeSelector",),
     "matchLabels": ("matchExpressions",),
     "nodeSelectorTerm": ("nodeSelectorTerms",),
-    "requiredDuringScheduling": ("requiredDuringSchedulingIgnoredDuringExecution",),
-    "requiredDuringSchedulingScheduling": ("requiredDuringSchedulingIgnoredDuringExecution",),
-    "requiredDuringExecution": ("requiredDuringSchedulingRequiredDuringExecution",),
-    "preferredDuringScheduling": ("preferredDuringSchedulingIgnoredDuringExecution",),
+    "requiredDuringScheduling": (REQUIRED_DURING_SCHEDULING,),
+    "requiredDuringSchedulingScheduling": (REQUIRED_DURING_SCHEDULING,),
+    "requiredDuringExecution": (REQUIRED_DURING_EXECUTION,),
+    "preferredDuringScheduling": (PREFERRED_DURING_SCHEDULING,),
     "antiAffinity": ("podAntiAffinity", "workloadAntiAffinity"),
     "spreadConstraints": ("topologySpreadConstraints",),
     "term": ("podAffinityTerm", "preference", "workloadAffinityTerm"),

@@ -27,6 +27,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.selectors import parse_label_selector, selector_from_labels
+from berth.kube.taints import EFFECTS
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.containers import (
     check_containers,
@@ -45,7 +46,6 @@ from berth.kube.validation.metadata import (
 )
 from berth.kube.validation.resources import NEGATIVE, check_amount, check_overhead, check_pod_resources
 from berth.kube.validation.scheduling import (
-    EFFECTS,
     check_affinity,
     check_scheduling_gates,
     check_scheduling_group,

@@ -21,6 +21,7 @@ from berth.kube.objects import (
     Volume,
 )
 from berth.kube.selectors import EXISTS, GT, LT
+from berth.kube.taints import EFFECTS
 from berth.kube.validation.errors import Errors, Path
 from berth.kube.validation.metadata import (
     check_label_key,
@@ -110,7 +111,6 @@ def _check_label_keys(
 
 # --- tolerations ----------------------------------------------------------------------------------
 
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EQUAL = "Equal"
 _KEY_EMPTY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 _SECONDS = "effect must be 'NoExecute' when `tolerationSeconds` is set"

@@ -16,7 +16,6 @@ from berth.kube.amounts.resource_lists import Amounts, difference, masked
 from berth.kube.api_resources import NODES, RESOURCE_QUOTAS
 from berth.kube.objects import Node, Pod, RawObject
 from berth.kube.quota.charging import (
-    PENDING,
     QuotaError,
     charged,
     check_room,
@@ -37,6 +36,7 @@ from berth.kube.quota.exclusive import (
 )
 from berth.kube.quota.usage import PODS
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
+from berth.kube.well_known import EXCLUSIVE_PENDING
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError
 from berth.live.webhook.admission import AdmissionRequest, MalformedReviewError
@@ -125,7 +125,7 @@ class QuotaCharger:
             wanted = _check(quota, more)
             now = time.time()
             pending = {**pending_in(quota, now), uid: (now, more)}
-            annotations = {**(quota["metadata"].get("annotations") or {}), PENDING: noted(pending)}
+            annotations = {**(quota["metadata"].get("annotations") or {}), EXCLUSIVE_PENDING: noted(pending)}
             body = {
                 **quota,
                 "apiVersion": RESOURCE_QUOTAS.api_version,

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import RawObject
+from berth.kube.well_known import AUTOUPDATE
 from berth.server.registry import quotas, writes
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.access.roles import EVERYTHING, GROUP
@@ -79,7 +80,7 @@ def _define(registry: Registry, endpoint: Endpoint) -> list[writes.Write]:
             continue
         known = decode(record.data)
         metadata = known["metadata"]
-        if (metadata.get("annotations") or {}).get(karmada.AUTOUPDATE) == "true":
+        if (metadata.get("annotations") or {}).get(AUTOUPDATE) == "true":
             metadata["resourceVersion"] = str(record.rv)
             made.append(writes.update(registry, endpoint, record, {**known, "spec": crd["spec"]}, _INTENT))
     return made

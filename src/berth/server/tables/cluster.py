@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from berth.kube.versions import VERSIONS
+from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server.fields import at, condition, items, mapping, number
 from berth.server.tables.cells import (
     AGE,
@@ -105,7 +106,7 @@ def _group_workload(group: Object, _: float) -> str:
 
 
 def _group_status(group: Object, _: float) -> str:
-    disrupted = condition(group, "DisruptionTarget")
+    disrupted = condition(group, DISRUPTION_TARGET)
     scheduled = next(filter(None, (condition(group, each) for each in _GROUP_CONDITIONS)), None)
     if disrupted:
         return str(disrupted.get("reason", ""))

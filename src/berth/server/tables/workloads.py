@@ -6,6 +6,7 @@ A pod's STATUS is what a person wants to know, not a field: see :func:`status`.
 from __future__ import annotations
 
 from berth.kube.times import seconds_of
+from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED
 from berth.server.fields import at, condition, is_true, items, mapping, number
 from berth.server.tables.cells import (
     AGE,
@@ -97,8 +98,8 @@ def status(pod: Object) -> str:
         if phase not in _TERMINAL:
             return "Terminating"
     reason = str(cause or phase)
-    if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
-        reason = "SchedulingGated"
+    if condition(pod, POD_SCHEDULED).get("reason") == SCHEDULING_GATED:
+        reason = SCHEDULING_GATED
     initializing = _initializing(pod)
     if initializing is not None and not is_true(pod, "Initialized"):
         return initializing

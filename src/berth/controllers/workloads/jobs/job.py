@@ -18,7 +18,17 @@ from berth.kube.objects import Key, LiveJob, LivePod, RawObject, key_of
 from berth.kube.ownership import JOB_OVER, controller_of
 from berth.kube.pods import is_active, is_ready, is_terminating, phase, pod_condition, true_condition
 from berth.kube.times import created_at, seconds, seconds_of, stamp
-from berth.kube.well_known import DELETED, FAILED, FALSE, JOB_COMPLETION_INDEX, READY, SUCCEEDED, TRUE
+from berth.kube.well_known import (
+    DELETED,
+    FAILED,
+    FALSE,
+    JOB_COMPLETION_INDEX,
+    JOB_NAME,
+    JOB_UID,
+    READY,
+    SUCCEEDED,
+    TRUE,
+)
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.rates import Backoff
@@ -152,8 +162,8 @@ def job_pod(job: LiveJob, index: int | None) -> RawObject:
     metadata = job.metadata
     name, uid = metadata.name or "", metadata.uid or ""
     labels = {
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name,
+        JOB_UID: uid,
+        JOB_NAME: name,
         "controller-uid": uid,
         "job-name": name,
     }

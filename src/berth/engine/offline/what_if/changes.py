@@ -15,12 +15,12 @@ from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.names import label_key_errors, label_value_errors
 from berth.kube.objects import Node
+from berth.kube.taints import EFFECTS
 from berth.kube.well_known import HOSTNAME, REGION, ZONE
 
 NODE_KEY = "node"
 # Short names for keys that everybody has.
 WELL_KNOWN = {"zone": ZONE, "region": REGION, "hostname": HOSTNAME}
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 REPLACE_ALL = "replace-all"
 _counted = re.compile(r"(\d+)=(.+)").fullmatch
 _selector = re.compile(r"-l\s*=?\s*(.+)").fullmatch

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
+from berth.kube.well_known import REGION, ZONE
 from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping
@@ -29,7 +30,7 @@ _TERMINATING = (
     "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "
     "will automatically be purged by the system."
 )
-_TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+_TOPOLOGY_LABELS = (REGION, ZONE)
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _SWEEP = 60.0
 _STEP = 200  # Events removed between two looks at other requests

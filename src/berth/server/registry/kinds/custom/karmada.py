@@ -29,8 +29,6 @@ from berth.server.registry.checks import Found, decode_as, forbidden
 from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import Registry
 
-# A definition is brought up to date at the next start as long as it says so itself.
-AUTOUPDATE = "berth.dev/autoupdate"
 _GRACE = 600  # seconds an application that fails over is kept
 _CLUSTER_NAME_LENGTH = 48
 _BOUNDLESS = 2**63 - 1

@@ -12,6 +12,7 @@ from berth.kube.disruption import is_lenient, spares_unhealthy
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.resources import NEGATIVE
+from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import errors
 from berth.server.fields import at, condition, is_true, mapping, without
 from berth.server.registry import deletion, writes
@@ -27,7 +28,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _MAX_DISRUPTED = 2000
 _CONDITION = {
-    "type": "DisruptionTarget",
+    "type": DISRUPTION_TARGET,
     "status": "True",
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",

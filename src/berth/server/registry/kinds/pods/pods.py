@@ -27,6 +27,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate_pod
+from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
 from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, without
@@ -192,10 +193,10 @@ def _begin_status(pod: RawObject) -> None:
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [
             {
-                "type": "PodScheduled",
+                "type": POD_SCHEDULED,
                 "status": "False",
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "reason": SCHEDULING_GATED,
+                "message": SCHEDULING_GATED_MESSAGE,
                 "lastProbeTime": None,
                 "lastTransitionTime": pod["metadata"]["creationTimestamp"],
             }
@@ -359,7 +360,7 @@ def bind(
         pods.strategy.permit(registry, pod, decode(record.data), user)
     if dry_run:
         return Write(record)
-    upsert_condition(pod, {"type": "PodScheduled", "status": "True"}, registry.timestamp())
+    upsert_condition(pod, {"type": POD_SCHEDULED, "status": "True"}, registry.timestamp())
     return writes.put_as_is(registry, pods, record.key, pod)
 
 

@@ -13,7 +13,7 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.resources import NEGATIVE
-from berth.kube.well_known import JOB_NAME
+from berth.kube.well_known import JOB_NAME, JOB_UID
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
 from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
 from berth.server.fields import at, mapping, mappings
@@ -25,7 +25,6 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
 
 _ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
-_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _POLICIES = ("Allow", "Forbid", "Replace")
 _LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
 _PODS_STAY = (
@@ -111,11 +110,11 @@ class JobStrategy(TemplatedStrategy):
         if old is not None or spec.get("manualSelector") or not isinstance(template, dict):
             return
         uid, name = obj["metadata"]["uid"], obj["metadata"].get("name") or ""
-        own = {_CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
+        own = {JOB_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
         labels = template.setdefault("metadata", {}).get("labels") or {}
         template["metadata"]["labels"] = {**labels, **own}
         if spec.get("selector") is None:
-            spec["selector"] = {"matchLabels": {_CONTROLLER_UID: uid}}
+            spec["selector"] = {"matchLabels": {JOB_UID: uid}}
 
     def check(self, obj: RawObject) -> Found:
         return _check_policy(mapping(obj, "spec"), "spec")
