@@ -8,7 +8,7 @@ from berth.charging import ExclusiveCharges
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
 from berth.kube.objects import LivePod, Namespace, Node, ResourceQuota
 from berth.kube.quota.charging import LASTS, noted, pending_in
-from berth.kube.quota.exclusive import Blocked
+from berth.kube.quota.exclusive import BlockedNodes
 from berth.kube.text.decoding import convert
 from berth.kube.well_known import ADDED, DELETED, EXCLUSIVE_PENDING, MODIFIED
 from berth.machines.cache import Cache
@@ -113,7 +113,7 @@ def test_a_charge_is_kept_until_its_pod_is_seen() -> None:
     """What the webhook let in counts before the watch shows it, and no longer than a pod may take."""
     cluster = Cluster()
     cluster.node("a", "4")
-    note = noted({"p": (NOW, Blocked(1, 4000, 1)), "refused": (NOW, Blocked(1, 4000, 1))})
+    note = noted({"p": (NOW, BlockedNodes(1, 4000, 1)), "refused": (NOW, BlockedNodes(1, 4000, 1))})
     charged = {"berth.dev/exclusive.cpu": "8", "berth.dev/exclusive.nodes": "2"}
     cluster.quota(charged, note)
     assert cluster.writes() == []

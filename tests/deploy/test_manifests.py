@@ -12,7 +12,7 @@ import yaml
 import berth
 from berth.cli.commands.scheduler import command
 from berth.kube.api_resources import LEASES, PODS
-from berth.kube.scheduler_configuration import reading
+from berth.kube.scheduler_configuration import load
 from berth.scheduler.machine import Scheduler
 from tests.deploy import rendered
 from tests.deploy.rendered import (
@@ -203,7 +203,7 @@ def test_metrics_have_a_role_for_their_readers(objects: list[Object]) -> None:
 
 def test_the_scheduler_reads_its_configuration(objects: list[Object]) -> None:
     """The lease it names is the one the Role allows, in the namespace the Role is in."""
-    read = reading.read(configuration(objects))
+    read = load.read(configuration(objects))
     assert read.notes == ()
     election = read.leader_election
     assert election.leader_elect
@@ -216,7 +216,7 @@ def test_the_scheduler_reads_its_configuration(objects: list[Object]) -> None:
 def test_which_pods_it_takes() -> None:
     """Beside kube-scheduler those that ask for it, alone all of them."""
     for folder, name in ((BASE, "berth"), (ONLY, "default-scheduler")):
-        read = reading.read(configuration(rendered.kustomized(folder)))
+        read = load.read(configuration(rendered.kustomized(folder)))
         assert [profile.scheduler_name for profile in read.profiles] == [name]
 
 
@@ -272,7 +272,7 @@ def test_the_schema_knows_every_value() -> None:
 def test_a_release_has_a_lease_of_its_own(options: tuple[str, ...], lease: str) -> None:
     """Two that shared one would leave the pods of one of them waiting; the Role allows what is configured."""
     objects = rendered.charted(*options, release="mine")
-    read = reading.read(configuration(objects))
+    read = load.read(configuration(objects))
     assert read.leader_election.resource_name == lease
     named = [rule["resourceNames"] for rule in role(objects, "Role") if "resourceNames" in rule]
     assert named == [[lease]]
@@ -308,7 +308,7 @@ def test_values_reach_the_objects() -> None:
     assert container["image"] == "berth:v9"
     assert container["args"][-2:] == ["--feature-gates=PodAffinityEviction=false", "--v=4"]
     assert pod_of(objects)["spec"]["tolerations"] == [{"operator": "Exists"}]
-    read = reading.read(configuration(objects))
+    read = load.read(configuration(objects))
     assert (read.profiles[0].scheduler_name, read.pod_max_backoff_seconds) == ("other", 30)
     endpoint = one(objects, "ServiceMonitor")["spec"]["endpoints"][0]
     assert endpoint["port"] == one(objects, "Service")["spec"]["ports"][0]["name"]

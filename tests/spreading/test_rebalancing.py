@@ -336,7 +336,7 @@ def test_a_rollout_that_hangs_is_left_alone(tmp_path: Path) -> None:
     assert world.evicted() == []
     assert world.machine.rebalancer.refusals["rolling-out"] >= 1
     [found] = audit(seen(world, tmp_path), rebalance=HARD).rebalancing or []
-    assert (found.moves, found.refusal) == ((), "rolling-out")
+    assert (found.moves, found.stays_because) == ((), "rolling-out")
     world.change(DEPLOYMENTS, "web", {"spec": {"template": {"spec": {"nodeSelector": {"nowhere": None}}}}})
     world.run(600)
     counts = world.counts()

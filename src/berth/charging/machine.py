@@ -18,7 +18,7 @@ from berth.kube.quota.charging import LASTS, is_about, limits_of, noted, pending
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
     LARGEST,
-    Blocked,
+    BlockedNodes,
     ExclusiveDomains,
     Neighbours,
     exclusion_of,
@@ -107,7 +107,7 @@ class ExclusiveCharges(Controller):
         return found
 
     def _write(
-        self, view: ResourceQuota, quota: RawObject, total: Blocked, note: str | None
+        self, view: ResourceQuota, quota: RawObject, total: BlockedNodes, note: str | None
     ) -> Iterator[Action]:
         """A new status, unless it says so already or nobody has said what the quota limits."""
         names = [name for name in EXCLUSIVE_NAMES if name in limits_of(quota)]

@@ -19,8 +19,8 @@ from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import Snapshot
 from berth.engine.offline.topology import domains, spreads
-from berth.engine.offline.what_if.changes import FORMS, AddNodes, ClusterChange, WhatIfError, parse
-from berth.engine.offline.what_if.running import settle, what_if
+from berth.engine.offline.what_if.changes import FORMS, ClusterChange, NodeAddition, WhatIfError, parse
+from berth.engine.offline.what_if.run import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.fleet.offline.simulation import simulate as simulate_fleet
@@ -64,7 +64,7 @@ def _changes(given: object) -> list[ClusterChange]:
             f'"changes" is a list of 1 to {_MOST_CHANGES} changes, each an option and its value'
         )
     changes = [_change(each) for each in given]
-    if sum(each.count for each in changes if isinstance(each, AddNodes)) > _MOST_NODES:
+    if sum(each.count for each in changes if isinstance(each, NodeAddition)) > _MOST_NODES:
         raise WhatIfError(f"a page adds {_MOST_NODES} nodes at most; use berth what-if in a terminal")
     return changes
 

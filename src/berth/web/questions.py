@@ -62,7 +62,7 @@ def _constraint(found: ConstraintDomains, planned: WorkloadMoves | None) -> Docu
     return {
         **to_builtins(found),
         "moves": [{"pod": move.pod, "node": move.node, "landsOn": move.landing} for move in moves],
-        "staysBecause": planned.refusal if planned is not None else None,
+        "staysBecause": planned.stays_because if planned is not None else None,
     }
 
 

@@ -32,7 +32,7 @@ ASKING = {
     "controllers/hollow/admission.py": "the kubelet judges by some rules alone, in words of its own",
     "controllers/workloads/daemon_set.py": "upstream's controller judges nodes by some rules alone",
     "engine/offline/lint/nodes.py": "a finding is about one rule",
-    "engine/offline/lint/placing.py": "a finding is about one rule",
+    "engine/offline/lint/placement.py": "a finding is about one rule",
     "engine/offline/lint/selectors.py": "a finding is about one rule",
     "engine/offline/lint/spread.py": "a finding is about one rule",
     "engine/offline/lint/world.py": "a finding is about one rule",

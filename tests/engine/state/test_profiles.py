@@ -7,7 +7,7 @@ from berth.engine.state.options import DEFAULT_WEIGHTS, Options, options_of
 from berth.kube.defaults import created, default_node
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Node, Pod
-from berth.kube.scheduler_configuration.reading import default, read
+from berth.kube.scheduler_configuration.load import default, read
 from tests.support.builders import HOSTNAME, make_node, make_pod, where
 from tests.support.engine import chosen_by, verdict_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth.kube.objects import Node, Pod, PodAffinityTerm
 from berth.kube.quota.exclusive import (
     AVERAGE,
-    Blocked,
+    BlockedNodes,
     Exclusion,
     Neighbours,
     NodeSizes,
@@ -126,18 +126,20 @@ def test_rules_of_the_annotation_count() -> None:
 @pytest.mark.parametrize(
     ("exclusion", "blocked"),
     [
-        (pod(HOST), Blocked(1, 8000, 8 * GI)),  # each resource of the node that has most of it
-        (pod(HOST, nodeSelector={HOST: "c"}), Blocked(1, 3920, 2 * GI)),
-        (pod(HOST, node="a"), Blocked(1, 4000, 8 * GI)),
-        (pod(ZONE), Blocked(2, 12000, 12 * GI)),
-        (pod(ZONE, node="c"), Blocked(1, 3920, 2 * GI)),
-        (pod(HOST, ZONE, node="a"), Blocked(2, 12000, 12 * GI)),  # one is in the other
-        (pod("rack", node="a"), Blocked()),  # a node without the label is in no domain
-        (pod(HOST, node="gone"), Blocked()),
-        (pod(HOST, nodeSelector={HOST: "later"}), Blocked(1, 8000, 8 * GI)),  # may become any node
+        (pod(HOST), BlockedNodes(1, 8000, 8 * GI)),  # each resource of the node that has most of it
+        (pod(HOST, nodeSelector={HOST: "c"}), BlockedNodes(1, 3920, 2 * GI)),
+        (pod(HOST, node="a"), BlockedNodes(1, 4000, 8 * GI)),
+        (pod(ZONE), BlockedNodes(2, 12000, 12 * GI)),
+        (pod(ZONE, node="c"), BlockedNodes(1, 3920, 2 * GI)),
+        (pod(HOST, ZONE, node="a"), BlockedNodes(2, 12000, 12 * GI)),  # one is in the other
+        (pod("rack", node="a"), BlockedNodes()),  # a node without the label is in no domain
+        (pod(HOST, node="gone"), BlockedNodes()),
+        (pod(HOST, nodeSelector={HOST: "later"}), BlockedNodes(1, 8000, 8 * GI)),  # may become any node
     ],
 )
-def test_pods_are_charged_for_what_they_could_and_do_block(exclusion: Exclusion, blocked: Blocked) -> None:
+def test_pods_are_charged_for_what_they_could_and_do_block(
+    exclusion: Exclusion, blocked: BlockedNodes
+) -> None:
     """The largest node or domain before a pod has a node, and its own afterwards."""
     assert cost([exclusion], THREE) == blocked
 
@@ -146,8 +148,8 @@ def test_a_machine_that_pods_are_pinned_to_is_charged_once() -> None:
     """However many wait for it, or have it: it can be blocked only once."""
     pinned = pod(HOST, nodeSelector={HOST: "c"})
     other = pod(HOST, nodeSelector={HOST: "c"}, tolerations=[{"operator": "Exists"}])
-    assert cost([pinned, pinned, other, pod(HOST, node="c")], THREE) == Blocked(1, 3920, 2 * GI)
-    assert cost([pod(HOST), pod(HOST)], THREE) == Blocked(2, 16000, 16 * GI)
+    assert cost([pinned, pinned, other, pod(HOST, node="c")], THREE) == BlockedNodes(1, 3920, 2 * GI)
+    assert cost([pod(HOST), pod(HOST)], THREE) == BlockedNodes(2, 16000, 16 * GI)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_rules_against_nobody_cost_nothing_once_placed(term: Json, nodes: int) -
 def test_the_average_is_a_setting() -> None:
     """Instead of the largest node, the average of those that the pod could get."""
     small = pod(HOST, nodeSelector={ZONE: "z1"})
-    assert cost([small], THREE, AVERAGE) == Blocked(1, 6000, 6 * GI)
+    assert cost([small], THREE, AVERAGE) == BlockedNodes(1, 6000, 6 * GI)
 
 
 def test_nodes_that_a_pod_does_not_tolerate_are_no_candidates() -> None:
@@ -237,9 +239,9 @@ def test_no_more_is_charged_than_is_blocked(
     ]
     blocked = cost(pods, nodes)
     assert (
-        blocked == Blocked(*map(sum, zip(*(node.has for node in closed), strict=True)))
+        blocked == BlockedNodes(*map(sum, zip(*(node.has for node in closed), strict=True)))
         if closed
-        else Blocked()
+        else BlockedNodes()
     )
     for name, amount in blocked.amounts().items():
         exact = {"cpu": blocked.cpu / 1000, "memory": blocked.memory, "nodes": len(closed)}

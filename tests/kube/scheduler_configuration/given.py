@@ -2,8 +2,8 @@
 
 import pytest
 
+from berth.kube.scheduler_configuration.load import ConfigurationError, read
 from berth.kube.scheduler_configuration.model import PluginArguments, Profile, SchedulerConfiguration
-from berth.kube.scheduler_configuration.reading import ConfigurationError, read
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -3,8 +3,8 @@
 import re
 
 from berth.kube.scheduler_configuration import wire
+from berth.kube.scheduler_configuration.load import read
 from berth.kube.scheduler_configuration.plugins import KNOWN, POINTS
-from berth.kube.scheduler_configuration.reading import read
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "scheduler-configuration.md").read_text(encoding="utf-8")

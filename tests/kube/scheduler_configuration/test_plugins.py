@@ -2,8 +2,8 @@
 
 import pytest
 
+from berth.kube.scheduler_configuration.load import read
 from berth.kube.scheduler_configuration.plugins import DEFAULTS, KNOWN, POINTS
-from berth.kube.scheduler_configuration.reading import read
 from tests.kube.scheduler_configuration.given import HEAD, configuration, plugins, refusal
 
 

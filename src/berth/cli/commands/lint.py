@@ -36,7 +36,7 @@ from berth.cli.output.lint_report import (
 from berth.cli.output.tables import tell, terminal
 from berth.engine.offline.lint.documents import refused_object
 from berth.engine.offline.lint.findings import CheckWords, Finding, Severity, hit
-from berth.engine.offline.lint.linting import CHECKS, LintResult, as_finding, lint
+from berth.engine.offline.lint.run import CHECKS, LintResult, as_finding, lint
 from berth.engine.offline.lint.world import LintInput, World
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options

@@ -43,8 +43,8 @@ from berth.kube.api_resources import (
 )
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Pod, Workload
+from berth.kube.scheduler_configuration.load import default, load
 from berth.kube.scheduler_configuration.model import SchedulerConfiguration
-from berth.kube.scheduler_configuration.reading import default, load
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.election import ElectionSettings

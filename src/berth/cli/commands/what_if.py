@@ -34,14 +34,14 @@ from berth.engine.offline.what_if.changes import (
     FORMS,
     REPLACE_ALL,
     ClusterChange,
-    ReplaceAll,
-    UseConfiguration,
+    ConfigurationChange,
+    FullReplacement,
     WhatIfError,
     parse,
 )
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.questions import EveryLoss, FittingReplicas, fit, lose_each
-from berth.engine.offline.what_if.running import Versus, make, settle, versus, what_if
+from berth.engine.offline.what_if.run import Comparison, make, settle, versus, what_if
 from berth.engine.offline.what_if.scenario import KIND as SCENARIO
 from berth.engine.offline.what_if.scenario import (
     Scenario,
@@ -55,7 +55,7 @@ from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load
 from berth.kube.manifests.positions import yaml_line
-from berth.kube.scheduler_configuration.reading import KIND as CONFIGURATION
+from berth.kube.scheduler_configuration.load import KIND as CONFIGURATION
 from berth.kube.text import yaml_reader
 from berth.kube.text.decoding import YamlError
 
@@ -207,7 +207,7 @@ def _scenario(file: str, text: str, value: object, files: ChangeFiles) -> Scenar
 
 # What a live cluster is asked for beside what placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
-Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Versus
+Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Comparison
 
 
 @click.command("what-if", cls=ChangesInOrder)
@@ -307,10 +307,10 @@ class _Question:
         theirs = against.changes if isinstance(against, Scenario) else []
         if not isinstance(against, Scenario):
             # Without a change there would be nothing to place, and nothing to compare.
-            changes = changes or [ReplaceAll()]
+            changes = changes or [FullReplacement()]
             # Both begin with the same pods on the same nodes.
             options = replace(against.options, version=self._snapshot.cluster.options.version)
-            configuration = UseConfiguration(replace(against, options=options), file)
+            configuration = ConfigurationChange(replace(against, options=options), file)
             theirs = [configuration, *changes]
         other, mine = self._world(), self._world()
         said = ", ".join(change.words for change in changes) or "nothing is changed"

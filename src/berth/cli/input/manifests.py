@@ -30,8 +30,8 @@ from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import effective_affinity
 from berth.kube.affinity.anti_affinity import has_required_rules
 from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.scheduler_configuration.load import load as load_configuration
 from berth.kube.scheduler_configuration.model import PluginArguments
-from berth.kube.scheduler_configuration.reading import load as load_configuration
 from berth.kube.versions import NEWEST, VERSIONS
 
 FORMS = ("table", "wide", "json", "yaml")

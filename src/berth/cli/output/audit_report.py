@@ -158,9 +158,11 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) 
     else:
         yield "Nobody would be moved for evenness."
     for workload in workloads:
-        if workload.refusal is not None:
+        if workload.stays_because is not None:
             budgets = ", ".join(budget.name for budget in workload.stopped_by)
-            reason = STAYS.get(workload.refusal, workload.refusal) + (f" {budgets}" if budgets else "")
+            reason = STAYS.get(workload.stays_because, workload.stays_because) + (
+                f" {budgets}" if budgets else ""
+            )
             yield indented(f"{workload.namespace} {workload.owner} stays uneven: {reason}.", "", term)
     yield ""
 

@@ -17,7 +17,7 @@ from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.budgets import DisruptionBudget
 from berth.engine.offline.explaining.nodes import NodeVerdict, Wait
 from berth.engine.offline.explaining.reasons import (
-    Refusals,
+    UnplacedReasons,
     Workloads,
     group_document,
     refusal_documents,
@@ -91,7 +91,7 @@ def simulation_document(
     simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
 ) -> Document:
     snapshot = simulation.snapshot
-    refusals, workloads = Refusals(simulation), Workloads(snapshot.pods)
+    refusals, workloads = UnplacedReasons(simulation), Workloads(snapshot.pods)
     content: Document = {
         "summary": {
             "nodes": len(snapshot.nodes),
@@ -264,7 +264,8 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
     return {
         "rebalancing": [
             {
-                **fields(workload, "namespace", "owner", "refusal"),
+                **fields(workload, "namespace", "owner"),
+                "refusal": workload.stays_because,
                 "stoppedBy": [budget.name for budget in workload.stopped_by],
                 "moves": [
                     {

@@ -12,7 +12,7 @@ from berth import __version__
 from berth.cli.output.documents import Document, fields
 from berth.cli.output.tables import Terminal, indented
 from berth.engine.offline.lint.findings import CheckWords, Finding, Severity
-from berth.engine.offline.lint.linting import LintResult
+from berth.engine.offline.lint.run import LintResult
 from berth.kube.text.words import count
 from berth.kube.well_known import BERTH_API_VERSION
 

@@ -9,7 +9,7 @@ from berth.cli.output.tables import NONE, YES_OR_NO, Terminal, first_rows, inden
 from berth.engine.offline.scheduling.placements import PodPlacement
 from berth.engine.offline.simulation import Simulation, UnplacedPod
 from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
-from berth.engine.rules.relaxing import short
+from berth.engine.rules.changes import short
 from berth.kube.text.words import count
 
 # Up to here every pod has a row and every node a line; beyond, `-o wide` shows them.

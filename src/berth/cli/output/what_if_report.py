@@ -15,9 +15,9 @@ from berth.engine.offline.what_if.outcome import (
     WhatIfOutcome,
 )
 from berth.engine.offline.what_if.questions import DomainLoss, EveryLoss, FittingReplicas
-from berth.engine.offline.what_if.running import Versus
+from berth.engine.offline.what_if.run import Comparison
 from berth.engine.offline.what_if.scenario import ScenarioOutcome
-from berth.engine.rules.relaxing import short
+from berth.engine.rules.changes import short
 from berth.kube.text.words import count, first_of
 
 _ROWS_LISTED, _NAMES_LISTED = 40, 6
@@ -359,7 +359,7 @@ def scenario_report(found: ScenarioOutcome, term: Terminal, *, wide: bool) -> It
 # --- two ways ------------------------------------------------------------------------------------------
 
 
-def versus_report(found: Versus, term: Terminal, *, wide: bool) -> Iterator[str]:
+def versus_report(found: Comparison, term: Terminal, *, wide: bool) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     yield ""
     a, b = found.a, found.b

@@ -74,14 +74,14 @@ class WorkloadMoves:
     Attributes:
         moves: In their order.
         turns: Which of all moves of an audit each of them is, from 1: the workloads take turns.
-        refusal: Why there are no more though it is still uneven; None if it is not.
+        stays_because: Why there are no more though it is still uneven; None if it is not.
         stopped_by: The budgets that allow no move now.
     """
 
     namespace: str
     owner: str
     moves: tuple[Move, ...]
-    refusal: str | None
+    stays_because: str | None
     stopped_by: tuple[DisruptionBudget, ...] = ()
     turns: tuple[int, ...] = ()
 

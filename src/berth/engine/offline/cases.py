@@ -90,7 +90,7 @@ class SubmittedCase(Case, frozen=True):
     mounting: MountingPod = MountingPod()
 
 
-class _Mounting(Struct, frozen=True):
+class _MountingCase(Struct, frozen=True):
     pod: MountingPod = MountingPod()
 
 
@@ -108,7 +108,7 @@ def decode_case(line: bytes | str) -> Case:
     try:
         case = json_reader.decode(text, Case)
         if b'"volumeMounts"' in text and case.pod is not None:
-            mounting = json_reader.decode(text, _Mounting).pod
+            mounting = json_reader.decode(text, _MountingCase).pod
             case = SubmittedCase(**msgspec.structs.asdict(case), mounting=mounting)
     except json_reader.JsonError as error:
         raise CaseError(f"not valid JSON: {error.detail}") from None

@@ -21,15 +21,15 @@ from berth.engine.offline.explaining.nodes import (
 from berth.engine.offline.explaining.reasons import ROOM_EVENTS, Workloads, reason_of
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.relaxations import Relaxation, fitting, relaxations, rollout_clue
-from berth.engine.offline.scheduling.making_room import PreemptionRoom
 from berth.engine.offline.scheduling.placements import GroupFailure, GroupSite, PodPlacement
+from berth.engine.offline.scheduling.preemption import PreemptionRoom
 from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.evaluation import Evaluation, evaluate, fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.rules import TOPOLOGY_RULES
-from berth.engine.rules.relaxing import Question, with_effective_affinity
+from berth.engine.rules.changes import Question, with_effective_affinity
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Condition

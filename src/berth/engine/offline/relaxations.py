@@ -18,7 +18,7 @@ from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.workloads import ROLLOUT_DEFAULT, strategy_of
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
-from berth.engine.rules.relaxing import Change, Peers, Question, Variant, label_changes
+from berth.engine.rules.changes import Change, Peers, Question, Variant, label_changes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass

@@ -16,9 +16,8 @@ from itertools import count
 
 import numpy as np
 
-from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.placements import (
-    GroupBooks,
+    GroupCounts,
     GroupFailure,
     GroupSite,
     PodPlacement,
@@ -28,6 +27,7 @@ from berth.engine.offline.scheduling.placements import (
     refused_on,
     take_off,
 )
+from berth.engine.offline.scheduling.preemption import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot, SnapshotReader
 from berth.engine.offline.snapshot_volumes import lacks_claims
@@ -190,7 +190,7 @@ def group_failure(simulation: Simulation, entry: Entry) -> GroupFailure | None:
     if key is None:
         return None
     snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
-    books = GroupBooks(snapshot)
+    books = GroupCounts(snapshot)
     for placement in simulation.placements:
         books.count(placement.entry)
     for victim, _ in simulation.preemptions():
@@ -234,7 +234,7 @@ class QueuePlacer:
         simulation: Simulation,
         *,
         room: PreemptionRoom,
-        books: GroupBooks | None = None,
+        books: GroupCounts | None = None,
         rng: np.random.Generator | None = None,
         reason: Reason | None = None,
     ) -> None:
@@ -243,7 +243,7 @@ class QueuePlacer:
         self._cluster: Cluster = snapshot.cluster
         self._rng = rng
         self._reason = reason
-        self._books = books or GroupBooks(snapshot)
+        self._books = books or GroupCounts(snapshot)
         self._room = room
         self._numbers = count(1)
         self._changes = 0

@@ -138,7 +138,7 @@ class DomainCount:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UncountedNodes:
     """Nodes that a constraint does not count, and why."""
 
     nodes: int
@@ -169,7 +169,7 @@ class ConstraintDomains(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     ok: bool
     domains: list[DomainCount]
     all_domains: int
-    left_out: list[LeftOut]
+    left_out: list[UncountedNodes]
 
 
 def constraint_domains(snapshot: Snapshot) -> list[ConstraintDomains]:
@@ -286,6 +286,6 @@ class _Judge:
             for name, i in ((name, number[name]) for name in shown)
         ]
 
-    def _named(self, slots: IndexArray, why: str) -> LeftOut:
+    def _named(self, slots: IndexArray, why: str) -> UncountedNodes:
         names = self._cluster.nodes.names
-        return LeftOut(len(slots), [names[slot] or "" for slot in slots[:_MOST_NAMES].tolist()], why)
+        return UncountedNodes(len(slots), [names[slot] or "" for slot in slots[:_MOST_NAMES].tolist()], why)

@@ -3,7 +3,7 @@
 A rule compiled for a pod class is asked which nodes are feasible (a vector), how good each one is (a
 vector), why a node is refused (in words), and which cluster event can turn a no into a yes.  Whether a
 running pod breaks it is the third question, asked about the pod's own node with the pod itself taken
-out of the counts.  The class is asked what would relax the rule (`berth.engine.rules.relaxing`), and
+out of the counts.  The class is asked what would relax the rule (`berth.engine.rules.changes`), and
 says in its attributes what kind of rule it is.  Nothing outside a rule's folder knows it by its name.
 
 There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
@@ -18,7 +18,7 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.changes import Change, Question
 from berth.engine.rules.verdicts import (
     ConstraintCounts,
     FirstOfGroup,

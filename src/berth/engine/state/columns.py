@@ -51,7 +51,7 @@ def take_out(tables: dict[T, dict[_V, Any]], key: T, entry: _V) -> None:
         del tables[key]
 
 
-class Grows(Protocol):
+class Growable(Protocol):
     def grow(self, size: int) -> None: ...
 
 
@@ -76,7 +76,7 @@ class LabelColumn:
         self.nodes: Int32Array = np.zeros(8, dtype=np.int32)
         self._free: set[int] = set()
         self._strays = 0
-        self.dependents: dict[Grows, None] = {}
+        self.dependents: dict[Growable, None] = {}
 
     @property
     def capacity(self) -> int:

@@ -48,7 +48,7 @@ _LABELLED_POD_GROUP: RawObject = {
 
 
 @dataclass(slots=True)
-class Unread:
+class UnknownPart:
     """Something in files that nothing reads.
 
     Attributes:
@@ -65,7 +65,7 @@ class Unread:
         return f"{self.manifest} and {self.objects - 1} more" if self.objects > 1 else str(self.manifest)
 
 
-def again(found: Mapping[_K, Unread | None], key: _K) -> bool:
+def again(found: Mapping[_K, UnknownPart | None], key: _K) -> bool:
     """Whether this was looked at before; if it is something, it is so with one more object."""
     known = found.get(key)
     if known is not None:
@@ -74,7 +74,7 @@ def again(found: Mapping[_K, Unread | None], key: _K) -> bool:
 
 
 @dataclass(slots=True)
-class UnknownField(Unread):
+class UnknownField(UnknownPart):
     """A field that a kind does not have.
 
     Attributes:

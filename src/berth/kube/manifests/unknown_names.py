@@ -10,7 +10,7 @@ from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATIO
 from berth.kube.karmada import POLICY_GROUP, WORK_GROUP
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.manifests.unknown_fields import CustomSchemas, Unread, again
+from berth.kube.manifests.unknown_fields import CustomSchemas, UnknownPart, again
 from berth.kube.objects import KubeObject, ObjectMeta, Pod
 from berth.kube.schema import builtin
 from berth.kube.text.near import certain, possible
@@ -56,7 +56,7 @@ _OF_OTHERS = ("scheduling.x-k8s.io",)  # custom resources, of which there may be
 
 
 @dataclass(slots=True)
-class UnknownKind(Unread):
+class UnknownKind(UnknownPart):
     """A kind that an API group does not have.
 
     Attributes:
@@ -73,7 +73,7 @@ class UnknownKind(Unread):
 
 
 @dataclass(slots=True)
-class UnservedVersion(Unread):
+class UnservedVersion(UnknownPart):
     """A version of a kind that servers of today do not have any more.
 
     Attributes:
@@ -202,7 +202,7 @@ _FLEET_RULES = WORKLOAD_AFFINITY_ANNOTATION.removeprefix(_PREFIX)
 
 
 @dataclass(slots=True)
-class UnknownAnnotation(Unread):
+class UnknownAnnotation(UnknownPart):
     """An annotation with Berth's prefix, or nearly so, that nothing reads.
 
     Attributes:

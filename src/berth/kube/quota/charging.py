@@ -24,7 +24,7 @@ from berth.kube.amounts.resource_lists import (
     total,
 )
 from berth.kube.objects import RawObject
-from berth.kube.quota.exclusive import Blocked
+from berth.kube.quota.exclusive import BlockedNodes
 from berth.kube.quota.usage import QuotaEvaluator, requirements_of
 from berth.kube.well_known import EXCLUSIVE_PENDING
 
@@ -151,18 +151,18 @@ def counted(
 LASTS = 60.0  # seconds: longer than any request and any delay of a watch
 
 
-def pending_in(quota: RawObject, now: float) -> dict[str, tuple[float, Blocked]]:
+def pending_in(quota: RawObject, now: float) -> dict[str, tuple[float, BlockedNodes]]:
     """By the uid of the pod: since when it is charged, and for what; what cannot be read is nothing."""
     text = (quota["metadata"].get("annotations") or {}).get(EXCLUSIVE_PENDING)
     try:
         stated = json.loads(text) if text else {}
-        found = {str(uid): (float(at), Blocked(*map(int, has))) for uid, (at, has) in stated.items()}
+        found = {str(uid): (float(at), BlockedNodes(*map(int, has))) for uid, (at, has) in stated.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
     return {uid: each for uid, each in found.items() if now - LASTS < each[0] < now + LASTS}
 
 
-def noted(pending: dict[str, tuple[float, Blocked]]) -> str | None:
+def noted(pending: dict[str, tuple[float, BlockedNodes]]) -> str | None:
     """As the annotation has it; None if there is nothing to say."""
     if not pending:
         return None

@@ -45,15 +45,15 @@ LARGEST, AVERAGE = "largest", "average"
 # --- nodes ----------------------------------------------------------------------------------------
 
 
-class Blocked(NamedTuple):
+class BlockedNodes(NamedTuple):
     """What nodes have together: how many they are, their cpu in thousandths, and their memory in bytes."""
 
     nodes: int = 0
     cpu: int = 0
     memory: int = 0
 
-    def plus(self, other: Blocked) -> Blocked:
-        return Blocked(*map(sum, zip(self, other, strict=True)))
+    def plus(self, other: BlockedNodes) -> BlockedNodes:
+        return BlockedNodes(*map(sum, zip(self, other, strict=True)))
 
     def amounts(self) -> dict[str, Quantity]:
         """As a quota names it, which counts whole cpus only: what is begun is left out."""
@@ -71,13 +71,13 @@ class NodeSize:
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
-    has: Blocked
+    has: BlockedNodes
 
     @classmethod
     def of(cls, node: Node) -> NodeSize:
         allocatable = (node.status.allocatable if node.status else None) or {}
         taints = taints_of(node)
-        has = Blocked(
+        has = BlockedNodes(
             1,
             _read(allocatable.get("cpu"), milli_value),
             _read(allocatable.get("memory"), value),
@@ -135,9 +135,9 @@ class NodeSizes:
             known = self._domains[key] = {value: frozenset(names) for value, names in members.items()}
         return known
 
-    def total(self, names: Iterable[str]) -> Blocked:
+    def total(self, names: Iterable[str]) -> BlockedNodes:
         found = [size.has for size in map(self.find, names) if size is not None]
-        return Blocked(*map(sum, zip(*found, strict=True))) if found else Blocked()
+        return BlockedNodes(*map(sum, zip(*found, strict=True))) if found else BlockedNodes()
 
 
 # --- pods -----------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def cost(
     nodes: NodeSizes,
     estimate: str = LARGEST,
     neighbours: Neighbours | None = None,
-) -> Blocked:
+) -> BlockedNodes:
     """What pods of one namespace block: the nodes closed by those that have one, or can have only one, each
     once, and for every other pod what it could close at most, or on average.
 
@@ -301,7 +301,7 @@ def cost(
     """
     closed: set[str] = set()
     waiting: dict[Exclusion, list[frozenset[str]]] = {}
-    total = Blocked()
+    total = BlockedNodes()
     for pod in exclusions:
         if pod.node:
             node = nodes.find(pod.node)
@@ -331,7 +331,7 @@ class ExclusiveDomains:
     neighbours: Neighbours = field(default_factory=Neighbours)
     nodes: NodeSizes = field(default_factory=NodeSizes)
 
-    def cost(self, exclusions: Iterable[Exclusion]) -> Blocked:
+    def cost(self, exclusions: Iterable[Exclusion]) -> BlockedNodes:
         return cost(exclusions, self.nodes, self.estimate, self.neighbours)
 
 
@@ -344,13 +344,13 @@ def _domains(pod: Exclusion, nodes: NodeSizes) -> list[frozenset[str]]:
     return [nodes.together(pod.keys, node) for node in candidates]
 
 
-def _estimated(domains: Sequence[frozenset[str]], nodes: NodeSizes, estimate: str) -> Blocked:
+def _estimated(domains: Sequence[frozenset[str]], nodes: NodeSizes, estimate: str) -> BlockedNodes:
     """For each resource by itself, so that the charge can only go down where the largest counts."""
     totals = {closed: nodes.total(closed) for closed in set(domains)}
     found = [totals[closed] for closed in domains]
     if not found:
-        return Blocked()
+        return BlockedNodes()
     columns = zip(*found, strict=True)
     if estimate == AVERAGE:
-        return Blocked(*(sum(column) // len(found) for column in columns))
-    return Blocked(*map(max, columns))
+        return BlockedNodes(*(sum(column) // len(found) for column in columns))
+    return BlockedNodes(*map(max, columns))

@@ -34,7 +34,7 @@ class UnknownFieldError(Exception):
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedArguments:
     """What was found in a profile's ``pluginConfig``."""
 
     errors: Errors
@@ -42,7 +42,9 @@ class Reading:
     found: Found = field(default_factory=dict)
 
 
-def read_arguments(given: Sequence[wire.PluginConfig], reading: Reading, path: Path) -> PluginArguments:
+def read_arguments(
+    given: Sequence[wire.PluginConfig], reading: ParsedArguments, path: Path
+) -> PluginArguments:
     """The arguments of a profile.
 
     Raises:
@@ -67,7 +69,7 @@ def read_arguments(given: Sequence[wire.PluginConfig], reading: Reading, path: P
     return PluginArguments() if reading.errors else PluginArguments(**reading.found)
 
 
-def _read_one(name: str, raw: dict[str, object], reading: Reading, path: Path) -> None:
+def _read_one(name: str, raw: dict[str, object], reading: ParsedArguments, path: Path) -> None:
     kind, read = _READERS[name]
     _check_kind(name, raw, reading.errors, path)
     try:
@@ -105,7 +107,7 @@ def _check_range(value: int, most: int, errors: Errors, path: Path) -> None:
 # --- one plugin each --------------------------------------------------------------------
 
 
-def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: Reading, path: Path) -> None:
+def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: ParsedArguments, path: Path) -> None:
     if args.hard_pod_affinity_weight is not None:
         where = (*path, "hardPodAffinityWeight")
         _check_range(args.hard_pod_affinity_weight, _HUNDRED, reading.errors, where)
@@ -113,7 +115,7 @@ def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: Reading, path:
         reading.errors.invalid_for_each((*path, "daemonNamespaces", i), name, names.dns_label_errors(name))
 
 
-def _node_affinity(args: wire.NodeAffinityArgs, reading: Reading, path: Path) -> None:
+def _node_affinity(args: wire.NodeAffinityArgs, reading: ParsedArguments, path: Path) -> None:
     added, path = args.added_affinity or NodeAffinity(), (*path, "addedAffinity")
     for name, selector in added.required:
         parsed = parse_node_selector(selector)
@@ -135,7 +137,7 @@ class _WordedError(FieldError, frozen=True):
         return f"{self.field}: {self.detail}"
 
 
-def _pod_topology_spread(args: wire.PodTopologySpreadArgs, reading: Reading, path: Path) -> None:
+def _pod_topology_spread(args: wire.PodTopologySpreadArgs, reading: ParsedArguments, path: Path) -> None:
     kind, constraints = args.defaulting_type or "System", args.default_constraints or []
     where = (*path, "defaultingType")
     if kind not in ("System", "List"):
@@ -164,7 +166,7 @@ def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path
         errors.forbidden((*path, "labelSelector"), detail)
 
 
-def _node_resources_fit(args: wire.NodeResourcesFitArgs, reading: Reading, path: Path) -> None:
+def _node_resources_fit(args: wire.NodeResourcesFitArgs, reading: ParsedArguments, path: Path) -> None:
     for i, name in enumerate(args.ignored_resources or ()):
         reading.errors.invalid_for_each((*path, "ignoredResources", i), name, names.label_key_errors(name))
     for i, group in enumerate(args.ignored_resource_groups or ()):
@@ -176,7 +178,7 @@ def _node_resources_fit(args: wire.NodeResourcesFitArgs, reading: Reading, path:
         _scoring_strategy(args.scoring_strategy, reading, (*path, "scoringStrategy"))
 
 
-def _scoring_strategy(strategy: wire.ScoringStrategy, reading: Reading, path: Path) -> None:
+def _scoring_strategy(strategy: wire.ScoringStrategy, reading: ParsedArguments, path: Path) -> None:
     kind, errors = strategy.type or "", reading.errors
     errors.one_of((*path, "type"), kind, _STRATEGIES)
     # The same resource may be there twice, and then counts as often as both weights say.
@@ -216,7 +218,7 @@ def _shape(points: Sequence[wire.ShapePoint], errors: Errors, path: Path) -> Sha
 
 
 def _balanced_allocation(
-    args: wire.NodeResourcesBalancedAllocationArgs, reading: Reading, path: Path
+    args: wire.NodeResourcesBalancedAllocationArgs, reading: ParsedArguments, path: Path
 ) -> None:
     listed: list[str] = []
     for i, resource in enumerate(args.resources or ()):
@@ -230,7 +232,7 @@ def _balanced_allocation(
         reading.found["balanced_resources"] = tuple(listed)
 
 
-def _default_preemption(args: wire.DefaultPreemptionArgs, reading: Reading, path: Path) -> None:
+def _default_preemption(args: wire.DefaultPreemptionArgs, reading: ParsedArguments, path: Path) -> None:
     share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     if share is not None:
         _check_range(share, _HUNDRED, reading.errors, (*path, "minCandidateNodesPercentage"))
@@ -246,7 +248,7 @@ def _default_preemption(args: wire.DefaultPreemptionArgs, reading: Reading, path
         )
 
 
-def _volume_binding(args: wire.VolumeBindingArgs, reading: Reading, path: Path) -> None:
+def _volume_binding(args: wire.VolumeBindingArgs, reading: ParsedArguments, path: Path) -> None:
     timeout = args.bind_timeout_seconds
     if timeout is not None and timeout < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -255,7 +257,7 @@ def _volume_binding(args: wire.VolumeBindingArgs, reading: Reading, path: Path) 
         reading.found["storage_shape"] = _shape(args.shape, reading.errors, (*path, "shape"))
 
 
-def _dynamic_resources(args: wire.DynamicResourcesArgs, reading: Reading, path: Path) -> None:
+def _dynamic_resources(args: wire.DynamicResourcesArgs, reading: ParsedArguments, path: Path) -> None:
     if (text := args.filter_timeout) is not None:
         where = (*path, "filterTimeout")
         if read_duration(text, reading.errors, where) < 0:
@@ -276,7 +278,7 @@ def read_duration(text: str, errors: Errors, path: Path) -> float:
         return 1.0
 
 
-_READERS: Mapping[str, tuple[type[wire.Arguments], Callable[[Any, Reading, Path], None]]] = {
+_READERS: Mapping[str, tuple[type[wire.Arguments], Callable[[Any, ParsedArguments, Path], None]]] = {
     "InterPodAffinity": (wire.InterPodAffinityArgs, _inter_pod_affinity),
     "NodeAffinity": (wire.NodeAffinityArgs, _node_affinity),
     "PodTopologySpread": (wire.PodTopologySpreadArgs, _pod_topology_spread),

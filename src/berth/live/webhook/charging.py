@@ -28,7 +28,7 @@ from berth.kube.quota.charging import (
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
     LARGEST,
-    Blocked,
+    BlockedNodes,
     Exclusion,
     NodeSizes,
     cost,
@@ -108,17 +108,17 @@ class QuotaCharger:
             self._nodes.keep(versions, nodes.__getitem__)
             self._listed = now
 
-    def _more(self, exclusion: Exclusion, before: Exclusion | None) -> Blocked:
+    def _more(self, exclusion: Exclusion, before: Exclusion | None) -> BlockedNodes:
         """What a pod is charged for its new rules, beside what it is charged for those that it had."""
         after = cost([exclusion], self._nodes, self._estimate)
         # One against namespaces that are not there yet may be charged with nothing.
         kept = [r for r in before.rules if r.everywhere or r in exclusion.rules] if before is not None else []
-        known = Blocked()
+        known = BlockedNodes()
         if before is not None and kept:
             known = cost([replace(before, rules=tuple(kept))], self._nodes, self._estimate)
-        return Blocked(*(max(new - old, 0) for new, old in zip(after, known, strict=True)))
+        return BlockedNodes(*(max(new - old, 0) for new, old in zip(after, known, strict=True)))
 
-    async def _write(self, quota: RawObject, uid: str, more: Blocked) -> None:
+    async def _write(self, quota: RawObject, uid: str, more: BlockedNodes) -> None:
         """Charge a quota if it still has so much; looked at again if somebody was faster."""
         name, namespace = quota["metadata"]["name"], quota["metadata"]["namespace"]
         for _ in range(_TRIES):
@@ -146,7 +146,7 @@ class QuotaCharger:
         raise QuotaError(_BUSY)
 
 
-def _check(quota: RawObject, more: Blocked) -> Amounts:
+def _check(quota: RawObject, more: BlockedNodes) -> Amounts:
     """What a quota is to be charged of all that a pod blocks.
 
     Raises:

@@ -7,7 +7,7 @@ from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import read as take_in
 from berth.engine.state.options import Options
 from berth.kube.objects import KubeObject
-from berth.kube.scheduler_configuration.reading import read
+from berth.kube.scheduler_configuration.load import read
 from tests.support.builders import make_node, make_pod
 from tests.support.snapshots import manifest, new, where
 

@@ -6,7 +6,7 @@ import pytest
 
 from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError, parse
 from berth.engine.offline.what_if.questions import fit, lose_each
-from berth.engine.offline.what_if.running import versus, what_if
+from berth.engine.offline.what_if.run import versus, what_if
 from berth.engine.offline.what_if.scenario import ScenarioError, read_scenario, run_scenario
 from tests.engine.offline.what_if.worlds import (
     Files,

@@ -12,11 +12,11 @@ from berth.engine.offline.scheduling.setup import SchedulerSetup, configured
 from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if.changes import parse
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.running import settle, what_if
+from berth.engine.offline.what_if.run import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import Manifest, load
-from berth.kube.scheduler_configuration.reading import load as load_configuration
+from berth.kube.scheduler_configuration.load import load as load_configuration
 
 Thing = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

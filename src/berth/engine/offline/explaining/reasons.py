@@ -37,7 +37,7 @@ ROOM_EVENTS = (PodDeleted.__name__, NodeAdded.__name__, NodeUpdated.__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CountedReason:
     """A reason that nodes are refused for.
 
     Attributes:
@@ -51,15 +51,15 @@ class Refusal:
     nodes: int
 
 
-class Refusals:
+class UnplacedReasons:
     """The reasons of pods that a simulation left without a node; they are asked once a class."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._cluster = simulation.snapshot.cluster
-        self._known: dict[PodClass, list[Refusal]] = {}
+        self._known: dict[PodClass, list[CountedReason]] = {}
 
-    def of(self, unplaced: UnplacedPod) -> list[Refusal]:
+    def of(self, unplaced: UnplacedPod) -> list[CountedReason]:
         """Nothing for a pod that is not tried: its `reason` says it all."""
         entry = unplaced.entry
         if self._simulation.held_back(entry) is not None:
@@ -67,7 +67,7 @@ class Refusals:
         key = group_key(entry)
         if key is not None and (failure := self._simulation.failed_groups.get(key)):
             cause = Cause(reason_of(failure), {"podGroup": failure.state.name}, said=failure.message)
-            return [Refusal(None, (cause,), self._cluster.nodes.live)]
+            return [CountedReason(None, (cause,), self._cluster.nodes.live)]
         if entry.daemon_of is not None:
             return self._of_daemon(entry, entry.daemon_of)
         pod_class = self._cluster.class_of(entry.pod)
@@ -76,7 +76,7 @@ class Refusals:
             self._known[pod_class] = _summed(verdicts.values())
         return self._known[pod_class]
 
-    def _of_daemon(self, entry: Entry, node: str) -> list[Refusal]:
+    def _of_daemon(self, entry: Entry, node: str) -> list[CountedReason]:
         """What its own node says; the others are none of its business."""
         plan = plan_for(self._cluster, self._cluster.class_of(unpinned(entry.pod, entry.manifest)))
         return _summed([refused_on(plan, self._cluster.nodes.slot_of[node])])
@@ -86,7 +86,7 @@ def reason_of(failure: GroupFailure) -> Reason:
     return GROUP_INCOMPLETE if failure.most is None else GROUP_WITHOUT_ROOM
 
 
-def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[Refusal]:
+def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[CountedReason]:
     found: dict[tuple[str, Hashable], list[Cause]] = {}
     for said in verdicts:
         for verdict in said:
@@ -97,7 +97,7 @@ def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[Refusal]:
         for (rule, _), causes in found.items():
             coarse.setdefault((rule, causes[0].code), []).extend(causes)
         found = coarse
-    return [Refusal(rule, tuple(causes), len(causes)) for (rule, _), causes in found.items()]
+    return [CountedReason(rule, tuple(causes), len(causes)) for (rule, _), causes in found.items()]
 
 
 class Workloads:
@@ -185,7 +185,7 @@ def group_document(group: NodeGroup, workloads: Workloads) -> dict[str, Any]:
     }
 
 
-def refusal_documents(refusals: Iterable[Refusal], workloads: Workloads) -> list[dict[str, Any]]:
+def refusal_documents(refusals: Iterable[CountedReason], workloads: Workloads) -> list[dict[str, Any]]:
     return [
         {**detail_document(refusal.rule, refusal.causes, workloads), "nodes": refusal.nodes}
         for refusal in refusals

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from berth.engine.offline.scheduling.making_room import unbound
 from berth.engine.offline.scheduling.placements import PodPlacement, count_on, take_off
+from berth.engine.offline.scheduling.preemption import unbound
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.placement.evaluation import fit_error

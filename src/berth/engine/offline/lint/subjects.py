@@ -46,7 +46,7 @@ _OwnerKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class ExcessPods:
     """Pods for which there is no room.
 
     Attributes:
@@ -80,13 +80,13 @@ class Subject:
     replicas: int | None
     most: int | None
 
-    def beyond(self, room: int) -> Beyond | None:
+    def beyond(self, room: int) -> ExcessPods | None:
         """Those for whom there is no room, where there is room for so many; None if there is for all."""
         replicas = self.replicas or 0
         if replicas > room:
-            return Beyond(replicas - room, str(replicas), None)
+            return ExcessPods(replicas - room, str(replicas), None)
         if self.most is not None and self.most > max(room, replicas):
-            return Beyond(self.most - room, f"up to {self.most}", Severity.WARNING)
+            return ExcessPods(self.most - room, f"up to {self.most}", Severity.WARNING)
         return None
 
     @property

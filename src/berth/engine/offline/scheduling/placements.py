@@ -12,7 +12,7 @@ from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.evaluation import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.together import NoNode, place_together
-from berth.engine.rules.relaxing import Change
+from berth.engine.rules.changes import Change
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.cluster import Cluster
@@ -117,7 +117,7 @@ def group_key(entry: Entry) -> GroupKey | None:
     return None if entry.daemon_of is not None else group_of(entry.pod)
 
 
-class GroupBooks:
+class GroupCounts:
     """How many pods of each group have a node; by default, how many of a snapshot run."""
 
     def __init__(self, snapshot: Snapshot, placed: Counter[GroupKey] | None = None) -> None:
@@ -126,9 +126,9 @@ class GroupBooks:
         keys = (group_key(entry) for entry in (snapshot.running if placed is None else ()))
         self._placed = Counter(key for key in keys if key is not None) + (placed or Counter())
 
-    def copy(self) -> GroupBooks:
+    def copy(self) -> GroupCounts:
         """Books that can be written in without these changing."""
-        return GroupBooks(self._snapshot, self._placed)
+        return GroupCounts(self._snapshot, self._placed)
 
     def count(self, entry: Entry, sign: int = 1) -> None:
         """A pod came to a node, or (-1) went from one."""

@@ -41,7 +41,7 @@ class ClusterChange(msgspec.Struct, frozen=True, kw_only=True):
         return self.says.format(self)
 
 
-class DrainNodes(ClusterChange, frozen=True):
+class NodeDrain(ClusterChange, frozen=True):
     """Cordon nodes and evict their pods, as far as drain does. By name, or by a selector over labels."""
 
     says: ClassVar[str] = "drain {0.target}"
@@ -53,7 +53,7 @@ class DrainNodes(ClusterChange, frozen=True):
         return f"node {self.node}" if self.node else f"nodes with {self.selector}"
 
 
-class LoseNodes(ClusterChange, frozen=True):
+class NodeLoss(ClusterChange, frozen=True):
     """All nodes with a label are gone at once; the key `node` names one."""
 
     says: ClassVar[str] = "lose {0.target}"
@@ -66,12 +66,12 @@ class LoseNodes(ClusterChange, frozen=True):
         return self.said or f"{self.key}={self.value}"
 
 
-class CordonNode(ClusterChange, frozen=True):
+class NodeCordon(ClusterChange, frozen=True):
     says: ClassVar[str] = "cordon node {0.node}"
     node: str
 
 
-class LabelNode(ClusterChange, frozen=True):
+class NodeLabelChange(ClusterChange, frozen=True):
     """Set a label of a node; without a value, remove it."""
 
     node: str
@@ -85,7 +85,7 @@ class LabelNode(ClusterChange, frozen=True):
         return f"label node {self.node} {self.key}={self.value}"
 
 
-class TaintNode(ClusterChange, frozen=True):
+class NodeTaintChange(ClusterChange, frozen=True):
     """Taint a node; `removed`: take all taints of that key, and effect if there is one, away."""
 
     node: str
@@ -103,7 +103,7 @@ class TaintNode(ClusterChange, frozen=True):
         return f"taint node {self.node} {taint}"
 
 
-class AddNodes(ClusterChange, frozen=True):
+class NodeAddition(ClusterChange, frozen=True):
     """New nodes like one that is there."""
 
     like: str
@@ -114,20 +114,20 @@ class AddNodes(ClusterChange, frozen=True):
         return f"add {self.count} node{'s' if self.count != 1 else ''} like {self.like}"
 
 
-class ScaleWorkload(ClusterChange, frozen=True):
+class WorkloadScaling(ClusterChange, frozen=True):
     says: ClassVar[str] = "scale {0.workload} to {0.replicas}"
     workload: str
     replicas: int
 
 
-class RolloutWorkload(ClusterChange, frozen=True):
+class WorkloadRollout(ClusterChange, frozen=True):
     """All pods of a workload are replaced by new ones, as its strategy says."""
 
     says: ClassVar[str] = "roll out {0.workload}"
     workload: str
 
 
-class ApplyObjects(ClusterChange, frozen=True):
+class ObjectApplication(ClusterChange, frozen=True):
     """Objects that come or change; `new` if they must not be there yet."""
 
     manifests: tuple[Manifest, ...]
@@ -139,25 +139,25 @@ class ApplyObjects(ClusterChange, frozen=True):
         return f"{'add' if self.new else 'apply'} {self.file}"
 
 
-class DeleteObject(ClusterChange, frozen=True):
+class ObjectDeletion(ClusterChange, frozen=True):
     """An object goes, with all that belongs to it."""
 
     says: ClassVar[str] = "delete {0.target}"
     target: str  # kind/name
 
 
-class EvictPod(ClusterChange, frozen=True):
+class PodEviction(ClusterChange, frozen=True):
     says: ClassVar[str] = "evict pod {0.pod}"
     pod: str
 
 
-class ReplaceAll(ClusterChange, frozen=True):
+class FullReplacement(ClusterChange, frozen=True):
     """Every pod that is not tied to its node is taken off and placed anew."""
 
     says: ClassVar[str] = "place everything anew"
 
 
-class UseConfiguration(ClusterChange, frozen=True):
+class ConfigurationChange(ClusterChange, frozen=True):
     """Pods are placed as another configuration says, from now on."""
 
     says: ClassVar[str] = "schedule by {0.file}"
@@ -183,9 +183,9 @@ def parse(option: str, text: str, files: Files) -> ClusterChange:
         WhatIfError: it means none.
     """
     if option == "config":
-        return UseConfiguration(files.setup(text), text)
+        return ConfigurationChange(files.setup(text), text)
     if option == "apply":
-        return ApplyObjects(tuple(files.objects(text)), text)
+        return ObjectApplication(tuple(files.objects(text)), text)
     if option == "add":
         return _add(text, files)
     text = text.strip()
@@ -194,24 +194,24 @@ def parse(option: str, text: str, files: Files) -> ClusterChange:
     return _PARSERS[option](text)
 
 
-def _drain(text: str) -> DrainNodes:
+def _drain(text: str) -> NodeDrain:
     found = _selector(text)
     if found:
-        return DrainNodes(selector=found[1].strip())
+        return NodeDrain(selector=found[1].strip())
     if text.startswith("-"):
         raise WhatIfError(f"--drain {text}: write NODE, or -l SELECTOR, such as -l pool=old")
-    return DrainNodes(node=text.removeprefix("node/"))
+    return NodeDrain(node=text.removeprefix("node/"))
 
 
-def _lose(text: str) -> LoseNodes:
+def _lose(text: str) -> NodeLoss:
     key, sign, value = text.partition("=")
     if not sign or not key or not value:
         raise WhatIfError(f"--lose {text}: write KEY=VALUE, such as zone=a, or node=NAME")
     said = f"{key} {value}" if key in WELL_KNOWN or key == NODE_KEY else f"{key}={value}"
-    return LoseNodes(WELL_KNOWN.get(key, key), value, said)
+    return NodeLoss(WELL_KNOWN.get(key, key), value, said)
 
 
-def _label(text: str) -> LabelNode:
+def _label(text: str) -> NodeLabelChange:
     node, colon, rest = text.partition(":")
     key, sign, value = rest.partition("=")
     removes = not sign and key.endswith("-")
@@ -220,10 +220,10 @@ def _label(text: str) -> LabelNode:
         raise WhatIfError(f"--label {text}: write NODE:KEY=VALUE, or NODE:KEY- to remove it")
     for error in (*label_key_errors(key), *(label_value_errors(value) if sign else ())):
         raise WhatIfError(f"--label {text}: {error}")
-    return LabelNode(node, key, None if removes else value)
+    return NodeLabelChange(node, key, None if removes else value)
 
 
-def _taint(text: str) -> TaintNode:
+def _taint(text: str) -> NodeTaintChange:
     node, colon, rest = text.partition(":")
     removed = rest.endswith("-")
     taint, _, effect = rest.removesuffix("-").partition(":")
@@ -234,13 +234,13 @@ def _taint(text: str) -> TaintNode:
         raise WhatIfError(f"--taint {text}: there is no effect {effect}, only {', '.join(EFFECTS)}")
     for error in (*label_key_errors(key), *label_value_errors(value)):
         raise WhatIfError(f"--taint {text}: {error}")
-    return TaintNode(node, key, value, effect, removed)
+    return NodeTaintChange(node, key, value, effect, removed)
 
 
-def _add(text: str, files: Files) -> AddNodes | ApplyObjects:
+def _add(text: str, files: Files) -> NodeAddition | ObjectApplication:
     counted = _counted(text)
     if counted:
-        return AddNodes(counted[2].removeprefix("node/"), int(counted[1]))
+        return NodeAddition(counted[2].removeprefix("node/"), int(counted[1]))
     if not text.endswith((".yaml", ".yml", ".json")) and text != "-":
         raise WhatIfError(
             f"--add {text}: write N=NODE for nodes like one that is there, or a file with nodes"
@@ -249,27 +249,27 @@ def _add(text: str, files: Files) -> AddNodes | ApplyObjects:
     for manifest in found:
         if not isinstance(manifest.object, Node):
             raise WhatIfError(f"--add {text}: {manifest.title} is no node; --apply takes any object")
-    return ApplyObjects(found, text, new=True)
+    return ObjectApplication(found, text, new=True)
 
 
-def _scale(text: str) -> ScaleWorkload:
+def _scale(text: str) -> WorkloadScaling:
     workload, sign, replicas = text.rpartition("=")
     if not sign or not workload or not replicas.isdigit():
         raise WhatIfError(f"--scale {text}: write KIND/NAME=REPLICAS, such as deploy/web=12")
-    return ScaleWorkload(workload, int(replicas))
+    return WorkloadScaling(workload, int(replicas))
 
 
 _PARSERS: dict[str, Callable[[str], ClusterChange]] = {
     "drain": _drain,
     "lose": _lose,
-    "cordon": lambda text: CordonNode(text.removeprefix("node/")),
+    "cordon": lambda text: NodeCordon(text.removeprefix("node/")),
     "label": _label,
     "taint": _taint,
     "scale": _scale,
-    "rollout": RolloutWorkload,
-    "delete": DeleteObject,
-    "evict": EvictPod,
-    REPLACE_ALL: lambda _: ReplaceAll(),
+    "rollout": WorkloadRollout,
+    "delete": ObjectDeletion,
+    "evict": PodEviction,
+    REPLACE_ALL: lambda _: FullReplacement(),
 }
 # What each change wants, as `--help` shows it.
 FORMS = {

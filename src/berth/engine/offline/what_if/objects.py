@@ -12,12 +12,11 @@ from msgspec import structs
 
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget
 from berth.engine.offline.lookup import KINDS, by_alias
-from berth.engine.offline.scheduling.making_room import comes_again
+from berth.engine.offline.scheduling.preemption import comes_again
 from berth.engine.offline.snapshot import Entry, SnapshotError, SnapshotReader, add_context, group_of_manifest
 from berth.engine.offline.what_if import changes, workloads
 from berth.engine.offline.what_if.changes import WhatIfError
-from berth.engine.offline.what_if.outcome import EvictionRound
-from berth.engine.offline.what_if.selecting import (
+from berth.engine.offline.what_if.lookup import (
     near,
     node_of,
     nodes_with,
@@ -25,6 +24,7 @@ from berth.engine.offline.what_if.selecting import (
     pod_of,
     selected_nodes,
 )
+from berth.engine.offline.what_if.outcome import EvictionRound
 from berth.engine.offline.what_if.world import ChangingWorld, bound
 from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.affinity.annotations import AnnotationError
@@ -69,12 +69,12 @@ _Key = tuple[str, str, str | None, str]
 NO_OWNER = "it has no owner, so drain refuses to touch it without --force"
 
 
-def drain(world: ChangingWorld, change: changes.DrainNodes) -> None:
+def drain(world: ChangingWorld, change: changes.NodeDrain) -> None:
     """Cordon the nodes, then evict in rounds: as many at once as the budgets allow."""
     snapshot = world.snapshot
     names = [change.node] if change.node else selected_nodes(snapshot, change.selector)
     for name in names:
-        cordon(world, changes.CordonNode(name))
+        cordon(world, changes.NodeCordon(name))
     leaving = []
     for entry in world.pods_on(names):
         if entry.is_mirror:
@@ -121,17 +121,17 @@ def _held(budgets: Sequence[DisruptionBudget]) -> str:
     return f"budget {budgets[0].name} allows no eviction{fault}"
 
 
-def lose(world: ChangingWorld, change: changes.LoseNodes) -> None:
+def lose(world: ChangingWorld, change: changes.NodeLoss) -> None:
     names = nodes_with(world.snapshot, change.key, change.value)
     world.remove_nodes(names, "its node is lost")
 
 
-def cordon(world: ChangingWorld, change: changes.CordonNode) -> None:
+def cordon(world: ChangingWorld, change: changes.NodeCordon) -> None:
     node = node_of(world.snapshot, change.node)
     world.set_node(structs.replace(node, spec=structs.replace(node.spec or NodeSpec(), unschedulable=True)))
 
 
-def label(world: ChangingWorld, change: changes.LabelNode) -> None:
+def label(world: ChangingWorld, change: changes.NodeLabelChange) -> None:
     node = node_of(world.snapshot, change.node)
     labels = dict(node.metadata.labels or {})
     if change.value is None:
@@ -144,7 +144,7 @@ def label(world: ChangingWorld, change: changes.LabelNode) -> None:
     workloads.follow_nodes(world, [change.node])
 
 
-def taint(world: ChangingWorld, change: changes.TaintNode) -> None:
+def taint(world: ChangingWorld, change: changes.NodeTaintChange) -> None:
     """Taint a node; NoExecute also drives out whoever does not tolerate it, whatever the budgets say."""
     node = node_of(world.snapshot, change.node)
     spec = node.spec or NodeSpec()
@@ -174,7 +174,7 @@ def driven_out(world: ChangingWorld, name: str) -> None:
         world.displace(entry, keeps_node=False, why="driven out by a taint")
 
 
-def add(world: ChangingWorld, change: changes.AddNodes) -> None:
+def add(world: ChangingWorld, change: changes.NodeAddition) -> None:
     """Nodes like another, as they are when they come: empty, ready, with no image and a name of their own."""
     if not 0 < change.count <= MOST_ADDED:
         raise WhatIfError(f"--add {change.count}={change.like}: add between 1 and {MOST_ADDED} nodes")
@@ -205,7 +205,7 @@ def _copy(node: Node, name: str) -> Node:
 # --- applying ------------------------------------------------------------------------------------------
 
 
-def apply(world: ChangingWorld, change: changes.ApplyObjects) -> None:
+def apply(world: ChangingWorld, change: changes.ObjectApplication) -> None:
     """Take objects over: those that are there already change, the others come."""
     snapshot = world.snapshot
     known = {_key(manifest): manifest for manifest in snapshot.manifests}
@@ -307,7 +307,7 @@ def _like(manifest: Manifest, was: KubeObject | None) -> Manifest:
 # --- deleting ------------------------------------------------------------------------------------------
 
 
-def delete(world: ChangingWorld, change: changes.DeleteObject) -> None:
+def delete(world: ChangingWorld, change: changes.ObjectDeletion) -> None:
     """An object goes, and its controllers draw the consequences."""
     kind, name, space = _target(change.target, world.namespace)
     if kind == "Pod":

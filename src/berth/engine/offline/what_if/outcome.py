@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.what_if.changes import ClusterChange, DrainNodes, LoseNodes
+from berth.engine.offline.what_if.changes import ClusterChange, NodeDrain, NodeLoss
 from berth.kube.text.words import count
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -156,7 +156,7 @@ class RolloutProgress(_Data, frozen=True, kw_only=True):
     stuck: str | None = None
 
 
-class LeftBehind(_OfPod, frozen=True, kw_only=True):
+class RemainingPod(_OfPod, frozen=True, kw_only=True):
     """A pod that stays on a node that is drained; `budgets` if it is because of them.
 
     `refused` if it keeps drain from beginning at all, unless it is forced.
@@ -243,7 +243,7 @@ class WhatIfOutcome(_Data, frozen=True, kw_only=True):
     budgets: list[BudgetChange]
     rounds: list[EvictionRound]
     rollouts: list[RolloutProgress]
-    stays: list[LeftBehind]
+    stays: list[RemainingPod]
     local_storage: list[LocalLoss]
     nodes: list[UtilisationChange]
     zones: list[UtilisationChange]
@@ -252,7 +252,7 @@ class WhatIfOutcome(_Data, frozen=True, kw_only=True):
     notes: list[str]
 
     @property
-    def blocked(self) -> list[LeftBehind]:
+    def blocked(self) -> list[RemainingPod]:
         """Those that a budget keeps where they should leave."""
         return [stay for stay in self.stays if stay.budgets]
 
@@ -281,8 +281,8 @@ def sentence_of(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
 def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
     pods = count(found.concerned, "pod")
     each = "the pod lands" if found.concerned == 1 else f"all {found.concerned} pods land"
-    if len(changes) == 1 and isinstance(change := changes[0], LoseNodes | DrainNodes):
-        done = f"{change.target} can be {'lost' if isinstance(change, LoseNodes) else 'drained'}"
+    if len(changes) == 1 and isinstance(change := changes[0], NodeLoss | NodeDrain):
+        done = f"{change.target} can be {'lost' if isinstance(change, NodeLoss) else 'drained'}"
         if not found.concerned:
             return f"{done}: no pod has to move."
         rounds = found.last_round

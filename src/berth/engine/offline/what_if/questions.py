@@ -14,16 +14,16 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.explaining.reasons import Refusals, Workloads, refusal_documents
+from berth.engine.offline.explaining.reasons import UnplacedReasons, Workloads, refusal_documents
 from berth.engine.offline.explaining.replicas import FilledCluster, filled
 from berth.engine.offline.explanation import explain
-from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
-from berth.engine.offline.scheduling.placements import GroupBooks
+from berth.engine.offline.scheduling.placements import GroupCounts
+from berth.engine.offline.scheduling.preemption import PreemptionRoom, replacement
 from berth.engine.offline.simulation import QueuePlacer, Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if import workloads
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
-from berth.engine.offline.what_if.selecting import domains_of, is_pod, pod_of, workload_of
+from berth.engine.offline.what_if.lookup import domains_of, is_pod, pod_of, workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.pods import is_terminating
@@ -121,7 +121,7 @@ class _Losses:
             self._on.setdefault(entry.node, []).append((number, entry))
         self._detailed = 0
         self._workloads = Workloads(world.entries.values())
-        self._books = GroupBooks(world.snapshot)
+        self._books = GroupCounts(world.snapshot)
         self._room = PreemptionRoom(world.snapshot, world.setup.preempting, _CANDIDATES)
 
     def of(self, domain: str, names: list[str]) -> DomainLoss:
@@ -163,9 +163,9 @@ class _Losses:
             return []
         self._detailed += 1
         one = next(unplaced for unplaced in simulation.unplaced if unplaced.message == message)
-        return refusal_documents(Refusals(simulation).of(one), self._workloads)
+        return refusal_documents(UnplacedReasons(simulation).of(one), self._workloads)
 
-    def _placed(self, waiting: list[Entry], books: GroupBooks) -> Simulation:
+    def _placed(self, waiting: list[Entry], books: GroupCounts) -> Simulation:
         simulation = Simulation(self._world.snapshot, setup=self._world.setup)
         waiting.sort(key=lambda entry: entry.turn)
         return QueuePlacer(simulation, books=books, room=self._room).run(waiting)
@@ -272,7 +272,7 @@ def _help(world: ChangingWorld, found: FilledCluster) -> tuple[str | None, list[
     """What would help the first that does not fit, beside those that do, and its reasons as data."""
     simulation = Simulation(world.snapshot, list(found.placed), setup=world.setup)
     relaxations = explain(simulation, found.following).relaxations
-    refusals = Refusals(simulation).of(UnplacedPod(found.following, UNSCHEDULABLE, ""))
+    refusals = UnplacedReasons(simulation).of(UnplacedPod(found.following, UNSCHEDULABLE, ""))
     details = refusal_documents(refusals, Workloads(world.entries.values()))
     return relaxations[0].sentence if relaxations else None, details
 

@@ -10,7 +10,7 @@ import msgspec
 
 from berth.engine.offline.what_if.changes import FORMS, REPLACE_ALL, ClusterChange, Files, WhatIfError, parse
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.running import what_if
+from berth.engine.offline.what_if.run import what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.text.near import most_alike
 from berth.kube.well_known import BERTH_API_VERSION

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from berth.engine.offline.budgets import may_be_ready
 from berth.engine.offline.snapshot import Entry
-from berth.engine.offline.what_if.changes import RolloutWorkload, ScaleWorkload, WhatIfError
+from berth.engine.offline.what_if.changes import WhatIfError, WorkloadRollout, WorkloadScaling
+from berth.engine.offline.what_if.lookup import workload_of
 from berth.engine.offline.what_if.outcome import RolloutProgress
-from berth.engine.offline.what_if.selecting import workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, strategy_of
 from berth.kube.amounts.shares import or_one, resolved
@@ -31,7 +31,7 @@ _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 # --- replicas ------------------------------------------------------------------------------------------
 
 
-def scale(world: ChangingWorld, change: ScaleWorkload) -> None:
+def scale(world: ChangingWorld, change: WorkloadScaling) -> None:
     if change.replicas < 0:
         raise WhatIfError(f"{change.workload} cannot be scaled to {change.replicas}; give 0 or more")
     manifest = workload_of(world.snapshot, change.workload, world.namespace, SCALABLE)
@@ -168,7 +168,7 @@ def _node_of(entry: Entry) -> str | None:
 # --- rollouts ------------------------------------------------------------------------------------------
 
 
-def rollout(world: ChangingWorld, change: RolloutWorkload) -> None:
+def rollout(world: ChangingWorld, change: WorkloadRollout) -> None:
     manifest = workload_of(world.snapshot, change.workload, world.namespace, ROLLED_OUT)
     if is_paused(manifest):
         raise WhatIfError(

@@ -13,12 +13,12 @@ import numpy as np
 from msgspec import structs
 
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
-from berth.engine.offline.scheduling.making_room import replacement, unbound
 from berth.engine.offline.scheduling.placements import GroupFailure, PodPlacement, take_off
+from berth.engine.offline.scheduling.preemption import replacement, unbound
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
-from berth.engine.offline.what_if.outcome import EvictionRound, LeftBehind, RolloutProgress
+from berth.engine.offline.what_if.outcome import EvictionRound, RemainingPod, RolloutProgress
 from berth.engine.placement.evaluation import scores_of
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
@@ -50,7 +50,7 @@ class WorldLog:
     gone: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
-    stays: list[LeftBehind] = field(default_factory=list)
+    stays: list[RemainingPod] = field(default_factory=list)
     rounds: list[EvictionRound] = field(default_factory=list)
     steps: list[RolloutProgress] = field(default_factory=list)
     local: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class ChangingWorld:
         """A pod stays where it should leave: `budgets` do not let it go, or drain is `refused` for it."""
         names = [budget.name for budget in budgets]
         node = entry.node
-        self.log.stays.append(LeftBehind(**entry.named, node=node, why=why, budgets=names, refused=refused))
+        self.log.stays.append(RemainingPod(**entry.named, node=node, why=why, budgets=names, refused=refused))
 
     def lift(self, entry: Entry) -> None:
         """A pod is placed anew, in the order in which pods were made."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
+from berth.engine.rules.changes import Question
 from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict, StepStatus
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, ResourceClaimChanged

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.relaxing import (
+from berth.engine.rules.changes import (
     MOST,
     Apply,
     Change,
@@ -25,6 +24,7 @@ from berth.engine.rules.relaxing import (
     with_effective_affinity,
     without,
 )
+from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.verdicts import UNRESOLVABLE, Cause
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import Int32Array

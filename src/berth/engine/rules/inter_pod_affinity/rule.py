@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
+from berth.engine.rules.changes import level
 from berth.engine.rules.inter_pod_affinity import execution, relax
 from berth.engine.rules.inter_pod_affinity.affected import affected_pods
 from berth.engine.rules.inter_pod_affinity.score import AffinityScore, exactly_scaled
@@ -25,7 +26,6 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     no_peer,
     unwanted_peers,
 )
-from berth.engine.rules.relaxing import level
 from berth.engine.rules.vectors import BlockedDomains, OccupiedDomains
 from berth.engine.rules.verdicts import (
     MOST_PEERS,

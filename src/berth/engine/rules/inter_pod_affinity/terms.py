@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from weakref import WeakSet
 
-from berth.engine.rules.relaxing import level
+from berth.engine.rules.changes import level
 from berth.engine.rules.verdicts import Cause, Reason
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster

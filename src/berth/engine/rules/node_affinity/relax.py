@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import MOST, Change, Question, label_keys, on_pod
+from berth.engine.rules.changes import MOST, Change, Question, label_keys, on_pod
 from berth.engine.state.pod_class import REQUIRED, PodClass, written
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.relaxing import Change, Question, on_pod
+from berth.engine.rules.changes import Change, Question, on_pod
 from berth.engine.rules.verdicts import PROCEED, SKIPPED, Cause, Reason, RuleVerdict, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, PodDeleted

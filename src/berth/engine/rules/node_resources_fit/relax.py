@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from berth.engine.rules.changes import Change, Question, Variant, on_nodes, on_pod
 from berth.engine.rules.node_resources_fit.shortages import TOO_MANY_PODS, insufficient, rounded_down, spelled
-from berth.engine.rules.relaxing import Change, Question, Variant, on_nodes, on_pod
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import Container, Node, NodeStatus, PodSpec, RawQuantity, ResourceRequirements

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
+from berth.engine.rules.changes import Change, Question
 from berth.engine.rules.node_resources_fit import relax
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.rules.node_resources_fit.shortages import (
@@ -17,7 +18,6 @@ from berth.engine.rules.node_resources_fit.shortages import (
     insufficient,
     spelled,
 )
-from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, RuleVerdict, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted

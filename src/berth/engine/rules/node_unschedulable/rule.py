@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.relaxing import Change, Question, on_nodes
+from berth.engine.rules.changes import Change, Question, on_nodes
 from berth.engine.rules.taint_toleration.taints import CORDON
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict
 from berth.engine.state.cluster import Cluster

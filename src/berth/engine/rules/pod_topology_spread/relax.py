@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from berth.engine.rules.changes import Change, Question, Variant, missing_label, on_pod, short, why_refused
 from berth.engine.rules.pod_topology_spread.constraints import HardConstraint
-from berth.engine.rules.relaxing import Change, Question, Variant, missing_label, on_pod, short, why_refused
 from berth.kube.objects import PodSpec, TopologySpreadConstraint
 from berth.kube.well_known import DO_NOT_SCHEDULE
 

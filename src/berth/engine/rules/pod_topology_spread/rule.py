@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, TopologyRule
+from berth.engine.rules.changes import Question, level
 from berth.engine.rules.pod_topology_spread import relax
 from berth.engine.rules.pod_topology_spread.constraints import (
     CountedConstraint,
@@ -19,7 +20,6 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     SoftConstraint,
     read_constraints,
 )
-from berth.engine.rules.relaxing import Question, level
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
 from berth.engine.rules.verdicts import (
     PROCEED,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
+from berth.engine.rules.changes import MOST, Change, Question, on_nodes, on_pod
 from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.relaxing import MOST, Change, Question, on_nodes, on_pod
 from berth.engine.rules.taint_toleration.taints import CORDON, describe
 from berth.kube.objects import Node, NodeSpec, PodSpec, Taint, Toleration
 from berth.kube.taints import CONDITION_OF, HARD_EFFECTS, taints_of, tolerates, untolerated

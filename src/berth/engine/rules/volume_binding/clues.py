@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.engine.rules.relaxing import Question
+from berth.engine.rules.changes import Question
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.engine.state.volumes.needs import Needs
 from berth.engine.state.volumes.objects import ClaimRecord

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
+from berth.engine.rules.changes import Question
 from berth.engine.rules.node_affinity.matching import match_terms
 from berth.engine.rules.node_resources_fit.shortages import spelled
-from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,

@@ -10,7 +10,12 @@ from msgspec import convert, structs
 
 from berth.engine.execution.violations import placement_violations
 from berth.engine.offline.budgets import DisruptionBudget
-from berth.engine.offline.explaining.reasons import Refusals, Workloads, refusal_documents, violation_document
+from berth.engine.offline.explaining.reasons import (
+    UnplacedReasons,
+    Workloads,
+    refusal_documents,
+    violation_document,
+)
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.topology import Spread, spreads_of
@@ -248,7 +253,7 @@ def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPo
         setup=world.setup,
         failed_groups=world.failed_groups,
     )
-    helps, refusals = _helps(world, simulation), Refusals(simulation)
+    helps, refusals = _helps(world, simulation), UnplacedReasons(simulation)
     workloads = Workloads(world.entries.values())
     return [
         data.StrandedPod(
@@ -333,7 +338,7 @@ def _skew(spread: Spread | None) -> data.SkewState | None:
 
 
 def _budgets(
-    before: Observation, after: Observation, stays: Iterable[data.LeftBehind]
+    before: Observation, after: Observation, stays: Iterable[data.RemainingPod]
 ) -> list[data.BudgetChange]:
     return [
         data.BudgetChange(

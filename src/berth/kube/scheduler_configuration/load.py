@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from berth.kube.objects import Struct
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.arguments import (
-    Reading,
+    ParsedArguments,
     UnknownFieldError,
     read_arguments,
     read_duration,
@@ -275,7 +275,7 @@ def _profile(
     _check_percentage(given.percentage_of_nodes_to_score, errors, path)
     listed = given.plugins or wire.Plugins()
     points, weights = plugins.enabled(listed, name, errors, (*path, "plugins"))
-    reading = Reading(errors)
+    reading = ParsedArguments(errors)
     args = read_arguments(given.plugin_config or [], reading, (*path, "pluginConfig"))
     configured = [config.name or "" for config in given.plugin_config or ()]
     idle = sorted({*plugins.mentioned(listed), *configured} & plugins.WITHOUT_EFFECT)

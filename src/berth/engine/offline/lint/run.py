@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from berth.engine.offline.lint import disruption, documents, nodes, placing, selectors, spread
+from berth.engine.offline.lint import disruption, documents, nodes, placement, selectors, spread
 from berth.engine.offline.lint.documents import ignored_codes
 from berth.engine.offline.lint.findings import Check, Finding, Hit, Severity
 from berth.engine.offline.lint.world import World
 from berth.kube.manifests.manifest import Manifest
 
-_MODULES = (documents, selectors, spread, nodes, disruption, placing)
+_MODULES = (documents, selectors, spread, nodes, disruption, placement)
 # By code: one that places pods, and asks who is to blame already, comes behind those that only look.
 CHECKS: tuple[Check[World], ...] = tuple(
     sorted(

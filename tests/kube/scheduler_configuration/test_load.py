@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from berth.kube.scheduler_configuration.load import ConfigurationError, default, load, read
 from berth.kube.scheduler_configuration.model import ClientConnection, LeaderElection, PluginArguments
 from berth.kube.scheduler_configuration.plugins import DEFAULTS, POINTS
-from berth.kube.scheduler_configuration.reading import ConfigurationError, default, load, read
 from tests.kube.scheduler_configuration.given import HEAD, configuration, refusal
 
 

@@ -12,9 +12,9 @@ from berth.engine.offline.snapshot import Progress, read
 from berth.engine.offline.what_if import changes as change_kinds
 from berth.engine.offline.what_if import objects, workloads
 from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
-from berth.engine.offline.what_if.comparing import compare, observe
+from berth.engine.offline.what_if.comparison import compare, observe
+from berth.engine.offline.what_if.lookup import pod_of
 from berth.engine.offline.what_if.outcome import Measures, WhatIfOutcome
-from berth.engine.offline.what_if.selecting import pod_of
 from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod
@@ -60,7 +60,7 @@ def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progr
         world.schedule()
 
 
-def _evict(world: ChangingWorld, change: change_kinds.EvictPod) -> None:
+def _evict(world: ChangingWorld, change: change_kinds.PodEviction) -> None:
     entry = pod_of(world.on, world.snapshot, change.pod, world.namespace)
     if entry.is_mirror:
         world.leave_behind(entry, "mirror pod: its kubelet runs it again at once")
@@ -68,7 +68,7 @@ def _evict(world: ChangingWorld, change: change_kinds.EvictPod) -> None:
     objects.evict_in_rounds(world, [entry])
 
 
-def _replace_all(world: ChangingWorld, change: change_kinds.ReplaceAll) -> None:
+def _replace_all(world: ChangingWorld, change: change_kinds.FullReplacement) -> None:
     """Everybody waits who is not tied to a node; who came first is served first."""
     del change
     for entry in list(world.on.values()):
@@ -79,7 +79,7 @@ def _replace_all(world: ChangingWorld, change: change_kinds.ReplaceAll) -> None:
         world.lift(entry)
 
 
-def _configure(world: ChangingWorld, change: change_kinds.UseConfiguration) -> None:
+def _configure(world: ChangingWorld, change: change_kinds.ConfigurationChange) -> None:
     """Judge by other options from now on: the cluster is taken in again, as it is."""
     setup = world.setup = change.setup
     snapshot = world.snapshot
@@ -105,19 +105,19 @@ def _configure(world: ChangingWorld, change: change_kinds.UseConfiguration) -> N
 
 
 _MAKERS: dict[type[Any], Callable[[ChangingWorld, Any], None]] = {
-    change_kinds.DrainNodes: objects.drain,
-    change_kinds.LoseNodes: objects.lose,
-    change_kinds.CordonNode: objects.cordon,
-    change_kinds.LabelNode: objects.label,
-    change_kinds.TaintNode: objects.taint,
-    change_kinds.AddNodes: objects.add,
-    change_kinds.ScaleWorkload: workloads.scale,
-    change_kinds.RolloutWorkload: workloads.rollout,
-    change_kinds.ApplyObjects: objects.apply,
-    change_kinds.DeleteObject: objects.delete,
-    change_kinds.EvictPod: _evict,
-    change_kinds.ReplaceAll: _replace_all,
-    change_kinds.UseConfiguration: _configure,
+    change_kinds.NodeDrain: objects.drain,
+    change_kinds.NodeLoss: objects.lose,
+    change_kinds.NodeCordon: objects.cordon,
+    change_kinds.NodeLabelChange: objects.label,
+    change_kinds.NodeTaintChange: objects.taint,
+    change_kinds.NodeAddition: objects.add,
+    change_kinds.WorkloadScaling: workloads.scale,
+    change_kinds.WorkloadRollout: workloads.rollout,
+    change_kinds.ObjectApplication: objects.apply,
+    change_kinds.ObjectDeletion: objects.delete,
+    change_kinds.PodEviction: _evict,
+    change_kinds.FullReplacement: _replace_all,
+    change_kinds.ConfigurationChange: _configure,
 }
 
 
@@ -142,7 +142,7 @@ class DifferingPod(msgspec.Struct, frozen=True, kw_only=True):
     b: str | None
 
 
-class Versus(msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """`ok`: all is well both ways."""
 
     sentence: str
@@ -155,7 +155,7 @@ class Versus(msgspec.Struct, frozen=True, kw_only=True):
 def versus(
     a: tuple[str, ChangingWorld, Iterable[ClusterChange]],
     b: tuple[str, ChangingWorld, Iterable[ClusterChange]],
-) -> Versus:
+) -> Comparison:
     """Run two what-ifs on worlds that are settled and equal in all but what is compared.
 
     Raises:
@@ -173,7 +173,7 @@ def versus(
         for key in sorted({*nodes[0], *nodes[1]})
         if nodes[0].get(key) != nodes[1].get(key)
     ]
-    return Versus(
+    return Comparison(
         sentence=_sentence(sides[0], sides[1], len(differing)),
         ok=all(side.ok for side in sides),
         a=sides[0],

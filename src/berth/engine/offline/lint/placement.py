@@ -11,8 +11,8 @@ from berth.engine.offline.lint.spread import keeps_own_apart, places
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.offline.simulation import UnplacedPod, simulate
+from berth.engine.rules.changes import short
 from berth.engine.rules.inter_pod_affinity.terms import wanted_by
-from berth.engine.rules.relaxing import short
 from berth.engine.state.pod_class import Term
 from berth.kube.affinity.annotations import IN_SPEC, stated_affinity
 from berth.kube.gates import (
@@ -113,11 +113,11 @@ def no_other_place(world: World, subject: Subject) -> Iterator[Hit]:
     if subject.kind == DAEMON_SET or not subject.pod_class.has_execution_rules:
         return
     nodes, usable = world.cluster.nodes, world.usable(subject)
-    lasting = [each for each in subject.pod_class.required_nodes if each.execution]
-    if lasting and usable.sum() == 1:
+    execution_rules = [each for each in subject.pod_class.required_nodes if each.execution]
+    if execution_rules and usable.sum() == 1:
         name = nodes.names[int(usable.argmax())]
         why = f"only {name} meets it: when it stops to, the pods are evicted and fit nowhere else"
-        yield subject.hit(lasting[0].path, why, "let a second node meet it")
+        yield subject.hit(execution_rules[0].path, why, "let a second node meet it")
     for owned in keeps_own_apart(world, subject):
         most = places(world, subject, owned.topology_key) if owned.execution else None
         if most is not None and subject.replicas == most:
@@ -137,7 +137,7 @@ def _gated(pod: Pod, gates: FeatureGates) -> Iterator[tuple[str, str]]:
     """The rules of a pod that belong to a disabled gate."""
     if gates.all_enabled:
         return
-    for path, is_about_nodes in _lasting(pod):
+    for path, is_about_nodes in _execution_rules(pod):
         on = gates.node_affinity_eviction if is_about_nodes else gates.pod_affinity_eviction
         if not on:
             yield path, NODE_AFFINITY_EVICTION if is_about_nodes else POD_AFFINITY_EVICTION
@@ -145,7 +145,7 @@ def _gated(pod: Pod, gates: FeatureGates) -> Iterator[tuple[str, str]]:
         yield "spec.topologySpreadConstraints", EVEN_PODS_SPREAD
 
 
-def _lasting(pod: Pod) -> Iterator[tuple[str, bool]]:
+def _execution_rules(pod: Pod) -> Iterator[tuple[str, bool]]:
     """Where rules stand that must hold while the pod runs, and whether each is about nodes."""
     for where, rules in stated_affinity(pod, DEFAULT_GATES):
         for name, part in (
@@ -161,7 +161,7 @@ def _lasting(pod: Pod) -> Iterator[tuple[str, bool]]:
 def stock_server_drops_rule(_world: World, subject: Subject) -> Iterator[Hit]:
     if subject.manifest.object is not None and subject.manifest.object.metadata.uid:
         return  # a server has kept it
-    for path, _ in _lasting(subject.written):
+    for path, _ in _execution_rules(subject.written):
         if path.startswith(f"{IN_SPEC}."):
             why = "berth up keeps this field, but a stock API server drops it, and the rule with it"
             fix = "for other servers, write it into the annotation berth.dev/affinity"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from berth.engine.offline.lookup import kind_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
-from berth.engine.rules.relaxing import label_keys
+from berth.engine.rules.changes import label_keys
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
 from berth.kube.text.near import most_alike
