@@ -281,7 +281,8 @@ class LiveBinding(BindingBase, frozen=True):
 
 
 def as_scheduled(binding: LiveBinding) -> Binding:
-    """
+    """The binding with its specification decoded.
+
     Raises:
         msgspec.ValidationError: the specification is not what it should be.
     """

@@ -129,7 +129,7 @@ class _Decision:
         return pod not in self.going and not self._cluster.pods.terminating[pod]
 
     def _separating(self, edges: Iterable[tuple[set[int], set[int]]]) -> set[int]:
-        """Who of these goes so that no two that must be apart are left."""
+        """The pods to evict so that no two pods joined by an edge both stay."""
         edges = list(edges)
         order = self._in_eviction_order({pod for pair in edges for side in pair for pod in side})
         number = {pod: i for i, pod in enumerate(order)}
@@ -148,7 +148,7 @@ class _Decision:
         return {order[i] for i in bits(going)}
 
     def _protection(self, pod: int) -> tuple[bool, int, bool]:
-        """Greater for pods that rather stay."""
+        """The sort key of eviction: a pod goes only if no pod with a lower key can go instead."""
         counted = self._cluster.find_pod(self._cluster.pods.keys[pod] or "")
         priority = counted[0].priority if counted else 0
         is_owner = any(violation.has_unwanted_peers for violation in self.own.get(pod, ()))

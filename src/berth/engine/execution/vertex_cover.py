@@ -99,7 +99,8 @@ def _exact(adjacency: Sequence[int], levels: Sequence[int], component: int) -> i
     place = {vertex: i for i, vertex in enumerate(numbers)}
     links = [sum(1 << place[other] for other in bits(adjacency[v] & component)) for v in numbers]
     ranks = {level: rank for rank, level in enumerate(sorted({levels[v] for v in numbers}))}
-    # One of a level outweighs all of the lower ones, and a level all wishes about its members.
+    # A vertex weighs more than all vertices of lower levels together.  Within a level the number of vertices
+    # decides, and among covers of the same size the lower numbers.
     weights = [
         ((len(numbers) + 1) ** ranks[levels[vertex]] << len(numbers)) + (1 << i)
         for i, vertex in enumerate(numbers)

@@ -199,7 +199,7 @@ class _LesserPods:
 
 
 class _Prospects:
-    """What each node is to the pods of a class once its lesser pods are gone, as of the last `refresh`.
+    """Whether pods of a class fit each node without its pods of lower priority, as of the last `refresh`.
 
     Attributes:
         candidates: The victims of nodes that were looked at closely, by slot.

@@ -61,9 +61,9 @@ AUDITED_RULES = tuple(rule.name for rule in RULES if rule.audited)
 
 @cache
 def _ordered(version: KubernetesVersion) -> dict[type[Rule], int]:
-    """Where in its order a version has each rule."""
+    """Each rule's place in the order in which a version of kube-scheduler runs them."""
     places = {rule: (place, rule.places_back(version)) for place, rule in enumerate(RULES)}
-    # Whoever goes back so many places is behind all that move up for it.
+    # A rule that goes back n places comes after the rule that is n places further in the list.
     ordered = sorted(RULES, key=lambda rule: (sum(places[rule]), places[rule][1]))
     return {rule: place for place, rule in enumerate(ordered)}
 

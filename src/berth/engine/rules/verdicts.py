@@ -1,9 +1,9 @@
 """What a rule says: of a node or of many, of running pods, or of a pod as a whole; and why, as data.
 
-A rule declares its reasons (`Rule.reasons`), each with a stable code, with kube-scheduler's sentence, to
-which nothing is added, and with ours, which has holes.  A `Cause` is a reason that was met, and fills them.
-What many nodes are refused for is one sentence, too: figures become ranges, names lists, and peers the
-workloads they belong to.
+A rule declares its reasons (`Rule.reasons`).  A `Reason` has a stable code, the exact sentence of
+kube-scheduler, and a form: a sentence of Berth's with placeholders.  A `Cause` is a reason that was met, with
+the values of the placeholders.  The causes of many nodes are told in one sentence: figures become ranges,
+names become lists, and peers become the workloads they belong to.
 """
 
 from __future__ import annotations

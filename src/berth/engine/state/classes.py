@@ -23,7 +23,7 @@ _MOST_CHANGES = 64  # of a counter, remembered one by one
 
 
 class ClassUser(Protocol):
-    """What keeps books about classes, and is told of those that are made and forgotten."""
+    """An index over pod classes, which is told when a class is made or forgotten."""
 
     def class_joins(self, pod_class: PodClass) -> None: ...
     def class_leaves(self, pod_class: PodClass) -> None: ...

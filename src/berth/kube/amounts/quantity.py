@@ -1,7 +1,7 @@
 """Kubernetes quantities: exact amounts such as ``100m``, ``1.5Gi`` or ``12e6``.
 
 Legality, precision, rounding, overflow and spelling follow the API machinery
-(apimachinery/pkg/api/resource), oddities included: a quantity steps than a nano is
+(apimachinery/pkg/api/resource), oddities included: an amount finer than a nano is
 rounded up, a binary one beyond an int64 is capped, and a decimal one beyond an int64
 has the integer value 0.
 

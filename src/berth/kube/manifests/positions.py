@@ -29,8 +29,10 @@ _decoder = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class Positions:
-    """Args:
-    stdin: What was read from standard input, if it was.
+    """Finds the lines on which the fields of objects are written.
+
+    Args:
+        stdin: What was read from standard input, if it was.
     """
 
     def __init__(self, stdin: bytes = b"") -> None:

@@ -18,7 +18,7 @@ class LabelSelector(Struct, frozen=True):
 
 
 class NodeSelectorRequirement(LabelSelectorRequirement, frozen=True):
-    """It knows two more operators."""
+    """A requirement on a node's labels or fields, which may also compare numbers (Gt, Lt)."""
 
 
 class NodeSelectorTerm(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Pods. `Pod` is what placing them needs, `LivePod` adds what controllers, kubelets and evictions look at.
 
-A machine is content with either, unless it says `LivePod`; the difference is a fifth of a pod's memory.
+A machine that reads only what a `Pod` has takes either; a `Pod` saves a fifth of the memory.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ def change(
 
 
 def check_stated(quota: RawObject, evaluator: QuotaEvaluator, seen: Any) -> None:  # noqa: ANN401
-    """
+    """Refuse an object that a quota cannot judge.
+
     Raises:
         QuotaError: the object does not say what the quota has to know, or nobody has counted yet.
     """
@@ -83,7 +84,8 @@ def check_stated(quota: RawObject, evaluator: QuotaEvaluator, seen: Any) -> None
 
 
 def check_room(quota: RawObject, wanted: Amounts) -> None:
-    """
+    """Refuse what exceeds a quota.
+
     Raises:
         QuotaError: there is not so much left.
     """

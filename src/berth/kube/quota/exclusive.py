@@ -321,10 +321,10 @@ def cost(
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveDomains:
-    """All that decides what pods block.
+    """What decides how much pods block.
 
     Attributes:
-        estimate: For which of the nodes it could get a pod is charged that has none.
+        estimate: Which of the nodes that a pod could get it is charged for while it has none.
     """
 
     estimate: str = LARGEST

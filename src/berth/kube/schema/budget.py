@@ -31,9 +31,10 @@ _current = _OfThread()
 
 
 def step() -> None:
-    """
+    """Count one step against the budget of this thread.
+
     Raises:
-        BudgetError: enough was spent.
+        BudgetError: the budget is spent.
     """
     spent = _current.spent
     if spent is not None:

@@ -10,8 +10,8 @@ from typing import Any
 import re2
 
 _CACHED = 64  # each may take as many bytes as RE2 allows a pattern
-_INSTRUCTIONS = 64  # that a byte of a value passes as fast as the rest of the server does
-_DEFAULTS = 16  # that are filled in as fast as a field is looked at
+_INSTRUCTIONS = 64  # so many instructions of a pattern take as long per byte as the rest of the server
+_DEFAULTS = 16  # so many defaults are filled in as fast as one field is looked at
 _UNICODE = 300  # instructions of a class such as pL
 _any_byte = re.compile(r"(?<!\\)(?:\\\\)*\\C").search  # RE2 knows it, Go does not
 _numbers = re.compile(r"[{,]([0-9]{1,4})").findall
@@ -57,9 +57,10 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401
 
 
 def check(pattern: str) -> None:
-    """
+    """Refuse what is not a pattern.
+
     Raises:
-        PatternError: it is not one.
+        PatternError: Go would not compile it.
     """
     _compiled(pattern)
 

@@ -74,7 +74,10 @@ def conflict(requirements: Iterable[Requirement]) -> list[Requirement]:
 
 
 def _has_value(requirements: list[Requirement]) -> bool:
-    """Any value behaves like one that is named, like a number near one that is, or like all others."""
+    """Whether one value of the label meets all the requirements.
+
+    It is enough to try no value, a value that nobody names, the named values, and numbers near those.
+    """
     named = {value for requirement in requirements for value in requirement.values}
     values: set[str | None] = {None, "~", *named}  # no label can have the second
     if any(requirement.operator in (GT, LT) for requirement in requirements):

@@ -189,12 +189,12 @@ class _Losses:
 
 
 class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer.
+    """How many more replicas of a workload find a node, and what stops the next one.
 
     Attributes:
         replicas: How many the workload has, with a node or without.
         fitting: How many more find a node, without making anybody go.
-        more: There may be more: the search ended.
+        more: Whether there may be more, because the search ended early.
         nodes, zones: Where they go.
         stops: Why the next one finds none.
         help: The smallest change that would give it one.

@@ -21,12 +21,11 @@ def relaxations(question: Question) -> Iterator[Change]:
 
 
 def wanted_labels(question: Question) -> Iterator[tuple[str, str]]:
-    """Those of a user's own, to be put on a node: never one that might make it say what it is not.
+    """The labels of the pod's node selector that a user may add to a node.
 
-    Keys under a domain are the words of that domain's software: Kubernetes, a cloud, a device plugin, a
-    CSI driver or node feature discovery states facts with them.  None can be told from a label that people
-    chose under their company's domain, so only keys without a domain are suggested, also where another
-    node has the label, and only for nodes of which it is true.  What is misspelt is none to add either.
+    Only keys without a domain are suggested.  Under a domain, software states facts about the node
+    (Kubernetes, a cloud, a device plugin, a CSI driver, node feature discovery), and a label that people
+    chose under their company's domain cannot be told from those.  Misspelt labels are not suggested either.
     """
     for key, value in (question.pod.spec.node_selector or {}).items():
         if "/" not in key and not _misspelt(question, key, value):

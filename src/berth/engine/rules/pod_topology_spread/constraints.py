@@ -128,7 +128,7 @@ class CountedConstraint:
         self.counter = Counter(self.column, self.column.capacity, eligible=self.eligible, living_only=True)
 
     def _eligible_nodes(self) -> EligibleNodes:
-        """Those of now, found out once for all classes that ask the same of a node."""
+        """The nodes that count now, computed once for all classes with the same demands on nodes."""
         constraint, cluster = self.constraint, self._cluster
         policies = constraint.honor_affinity, constraint.honor_taints
         key = (constraint.topology_key, self.column.capacity, self._keys, policies, self._pod_class.node_key)
