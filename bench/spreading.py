@@ -21,7 +21,7 @@ from berth.kube.objects import LivePod, LiveWorkload
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Event, Outcome
-from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading import SpreadController, SpreadingSettings
 
 COUNT, WORKLOADS, EACH = 500, 500, 20
 RUNNING = WORKLOADS * EACH
@@ -51,7 +51,7 @@ class Machines:
         settings = SpreadingSettings(
             options=options, rebalance=Rebalance(policy=RebalancePolicy.SOFT), rebalance_delay=0.0
         )
-        self._keeping = KeepSpread(self._cache, self._eviction.state.mirror, settings)
+        self._keeping = SpreadController(self._cache, self._eviction.state.mirror, settings)
         self._eviction.follow(self._keeping.rebalancer)
         self._pods: dict[str, LivePod] = {}
         self._now = 1000.0

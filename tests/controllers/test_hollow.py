@@ -21,7 +21,7 @@ REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"
 
 def script(nodes: int = 2, **shape: Any) -> Script:
     wanted = make_nodes(Shape(nodes=nodes, **shape))
-    world = Script(lambda cache: Registration(cache, wanted), Leases, Kubelets)
+    world = Script(lambda cache: Registration(cache, wanted), lambda _cache: Leases(), Kubelets)
     world.settle()
     return world
 
@@ -90,9 +90,7 @@ def test_a_conflict_on_a_lease_is_read_and_renewed() -> None:
     """Somebody else's write costs one interval, not the lease."""
     world = script(1)
     world.advance(11)
-    machine = world.machines[1]
-    machine.versions["node-0001"] = ""
-    machine._known.add("node-0001")
+    world.machines[1]._nodes["node-0001"].version = ""
     world.done.clear()
     world.advance(20)
     assert verbs(world.done, LEASES)[:2] == ["get", "update"]

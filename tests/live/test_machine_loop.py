@@ -258,3 +258,23 @@ def test_every_binding_is_a_log_line_at_the_default_level(caplog: pytest.LogCapt
         asyncio.run(scenario())
     (line,) = [record for record in caplog.records if "bound" in record.getMessage()]
     assert line.__dict__["keys"] == {"pod": "default/web", "node": "n1"}
+
+
+def test_why_a_request_was_made_is_a_log_line_at_a_high_level(caplog: pytest.LogCaptureFixture) -> None:
+    """With what was asked for, of which object, and the reason."""
+    machine = Asker(Get(resource=PODS, key=("default", "web"), why="an owner nobody has seen"))
+
+    async def story() -> None:
+        api = FakeApi()
+        await api.put("pods", {"metadata": {"name": "web", "namespace": "default"}})
+        async with at_work(api, machine, MachineSettings()):
+            await until(lambda: bool(machine.answers))
+
+    with caplog.at_level(v(4), "berth.live.machine_loop"):
+        asyncio.run(story())
+    (line,) = [record for record in caplog.records if record.getMessage() == "Request made"]
+    assert line.__dict__["keys"] == {
+        "what": "Get pods",
+        "object": "default/web",
+        "why": "an owner nobody has seen",
+    }

@@ -198,7 +198,7 @@ def test_a_server_that_stays_away_is_given_up() -> None:
             tries += 1
             recorder.done(action, Outcome(at=at, code=503))
     assert tries == 6
-    assert not recorder._told
+    assert not recorder._events
     assert not recorder._names
 
 
@@ -208,7 +208,7 @@ def test_refusals_are_final() -> None:
     refuse(recorder)
     answer(recorder, 403, "Forbidden")
     assert recorder.due() is None
-    assert not recorder._told
+    assert not recorder._events
 
 
 def test_a_burst_about_one_object_is_cut() -> None:
@@ -241,7 +241,7 @@ def test_memory_is_bounded() -> None:
     recorder = Recorder("berth")
     for number in range(20_000):
         recorder.record(NOW, PODS, a_pod(uid=f"u{number}"), NORMAL, "Scheduled", "bound")
-    assert len(recorder._told) == len(recorder._buckets) == 4096
+    assert len(recorder._events) == len(recorder._buckets) == 4096
     actions = recorder.take()
     assert len(actions) == 16384
     for action in actions:

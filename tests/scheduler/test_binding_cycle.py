@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from berth.engine.placement.together import NoNode
+from berth.engine.placement.group_placement import NoNode
 from berth.kube.api_resources import PODS
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.scheduler.cycles import Placer
-from berth.scheduler.preparing import Choice
 from berth.scheduler.queue import QueuedPod
+from berth.scheduler.reservations import Choice
 from tests.support.scripts.scheduler import SchedulerScript, anti
 
 
@@ -257,7 +257,7 @@ def test_a_scheduler_that_never_decides_keeps_no_record_of_pods_that_are_gone() 
         story.leave(f"p{number}")
     state = story.scheduler.state
     assert len(state.queue._active) < 2000
-    assert len(state.statements._open) < 2000
+    assert len(state.pod_conditions._open) < 2000
 
 
 def test_a_draining_scheduler_begins_nothing() -> None:

@@ -15,7 +15,7 @@ from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, OwnerReference
 from berth.kube.well_known import ADDED, DELETED, MODIFIED, POD_DELETION_COST
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Outcome, Patch
-from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading import SpreadController, SpreadingSettings
 from berth.spreading.deletion_costs import OURS
 from tests.support.builders import ZONE, make_pod
 from tests.support.snapshots import zone_node
@@ -28,7 +28,9 @@ class World:
         options = Options(gates=replace(DEFAULT_GATES, keep_spread=enabled))
         self.cache = Cache()
         self.eviction = AffinityEviction(self.cache, EvictionSettings(options=options))
-        self.machine = KeepSpread(self.cache, self.eviction.state.mirror, SpreadingSettings(options=options))
+        self.machine = SpreadController(
+            self.cache, self.eviction.state.mirror, SpreadingSettings(options=options)
+        )
         self.objects: dict[tuple[Resource, str], Any] = {}
         self.now = 1000.0
         self.writes: list[tuple[str, dict[str, Any]]] = []
@@ -50,6 +52,7 @@ class World:
         for machine in (self.eviction, self.machine):
             if event.resource in machine.watches:
                 machine.handle(event)
+        self.machine.validate()
 
     def group(self, nodes: list[str], **annotations: str) -> None:
         owner = OwnerReference(api_version="apps/v1", kind="Deployment", name="web", uid="d", controller=True)

@@ -18,7 +18,7 @@ from berth.kube.manifests.manifest import load
 from berth.kube.well_known import HOSTNAME, ZONE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Bind, Create, Event, Outcome, Patch
-from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading import SpreadController, SpreadingSettings
 from tests.support.scripts.script import Raw
 from tests.support.scripts.spread import HARD, KEEP, SOFT, SpreadWorld, spread
 
@@ -61,7 +61,7 @@ def dry_run(world: SpreadWorld) -> list[Move]:
     options = Options(gates=KEEP)
     eviction = AffinityEviction(cache, EvictionSettings(options=options, dry_run=True))
     settings = SpreadingSettings(options=options, rebalance=SOFT, dry_run=True)
-    dry = KeepSpread(cache, eviction.state.mirror, settings, tell=told.append)
+    dry = SpreadController(cache, eviction.state.mirror, settings, tell=told.append)
     eviction.follow(dry.rebalancer)
     for (resource, _, _), item in world.objects.items():
         event = Event(resource, "ADDED", world.view(resource, item))
@@ -92,7 +92,7 @@ def test_the_plan_is_what_is_done(constraints: tuple[Raw, ...], tmp_path: Path) 
     world.come_back()
     found = audit(seen(world, tmp_path), rebalance=SOFT).rebalancing
     assert found is not None
-    planned = [(move.pod.partition("/")[2], move.landing) for each in found for move in each.moves]
+    planned = [(move.pod.partition("/")[2], move.replacement_node) for each in found for move in each.moves]
     assert planned
     world.run(1200)
     binds = [action for action in world.done if isinstance(action, Bind)]
@@ -128,11 +128,13 @@ def test_the_plan_of_several_workloads_is_what_is_done(others: Raw | None, pods:
     planned = [turns[turn] for turn in sorted(turns)]
     assert len({move.pod.split("-")[0] for move in planned}) > 1
     told = dry_run(world)
-    assert [(move.pod, move.landing) for move in told] == [(move.pod, move.landing) for move in planned]
+    assert [(move.pod, move.replacement_node) for move in told] == [
+        (move.pod, move.replacement_node) for move in planned
+    ]
     world.run(600)
     assert world.evicted() == [move.pod.partition("/")[2] for move in planned]
     landed = [action.node for action in world.done if isinstance(action, Bind)][-len(planned) :]
-    assert landed == [move.landing for move in planned]
+    assert landed == [move.replacement_node for move in planned]
 
 
 def test_one_that_is_held_up_is_not_waited_for_for_ever() -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from berth.kube.amounts.resource_lists import difference, masked, spelled
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS
-from berth.kube.objects import Key, Namespace, Node, RawObject, ResourceQuota, key_of
+from berth.kube.objects import Key, Namespace, Node, RawObject, ResourceQuota
 from berth.kube.quota.charging import LASTS, is_about, limits_of, noted, pending_in, used_of
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
@@ -27,17 +27,18 @@ from berth.kube.quota.usage import PODS as POD_QUOTA
 from berth.kube.quota.usage import held_until, is_over
 from berth.kube.well_known import DELETED, EXCLUSIVE_PENDING
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, Patch
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
+from berth.machines.requests import patch
 
 
 class ExclusiveCharges(Controller):
-    """The machine.
+    """Corrects what quotas say is used of the resources that pods block for others.
 
     Args:
         cache: What the watches have shown.
-        estimate: For which of the nodes it could get a pod is charged that has none.
-        daemons: Namespaces whose pods nobody keeps out.
+        estimate: Which of its possible nodes a pod without a node is charged for.
+        daemons: Namespaces whose pods run beside any pod.
     """
 
     name = "exclusive-charges"
@@ -115,23 +116,10 @@ class ExclusiveCharges(Controller):
         annotated = (quota["metadata"].get("annotations") or {}).get(EXCLUSIVE_PENDING)
         if not names or (should.keys() == says.keys() and not difference(should, says) and annotated == note):
             return
-        metadata = view.metadata
-        body: RawObject = {
-            "metadata": {
-                "uid": metadata.uid,
-                "resourceVersion": metadata.resource_version,
-                **({"annotations": {EXCLUSIVE_PENDING: note}} if annotated != note else {}),
-            },
-            "status": {"used": spelled(should)},
-        }
-        own = key_of(metadata)
-        yield Patch(
-            resource=RESOURCE_QUOTAS,
-            key=own,
-            body=body,
-            subresource="status",
-            why="what pods keep for themselves",
-        )
+        body: RawObject = {"status": {"used": spelled(should)}}
+        if annotated != note:
+            body["metadata"] = {"annotations": {EXCLUSIVE_PENDING: note}}
+        yield patch(RESOURCE_QUOTAS, view, body, "what pods keep for themselves", subresource="status")
 
 
 def _labels(namespace: Namespace) -> dict[str, str] | None:
@@ -139,7 +127,7 @@ def _labels(namespace: Namespace) -> dict[str, str] | None:
 
 
 def _size(node: Node) -> tuple[object, ...]:
-    """What of a node decides what can be blocked with it."""
+    """The parts of a node that decide how much a pod on it can block."""
     allocatable = (node.status.allocatable if node.status else None) or {}
     taints = node.spec.taints if node.spec else None
     return node.metadata.labels, allocatable.get("cpu"), allocatable.get("memory"), taints

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import Conditions, status_patch
 from berth.controllers.workloads.pods import controller_among, wanted
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.disruption import wanted_pods
@@ -27,6 +26,7 @@ from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, TRUE
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
+from berth.machines.requests import Conditions, status_patch
 
 # An eviction whose pod is still there after this long did not happen.
 EVICTION_TIMEOUT = 120.0

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from berth.controllers.actions import delete, owned_by, without_finalizer
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
 from berth.machines.contract import Action, Event, Get, Outcome
-from berth.machines.controller import Queue, describe
-from berth.machines.recorder import Story
+from berth.machines.controller import KeyedMachine
+from berth.machines.requests import delete, owned_by, without_finalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class _Item:
         return self.going and finalizer in (self.metadata.finalizers or ())
 
 
-class GarbageCollector:
+class GarbageCollector(KeyedMachine[str]):
     """Deletes what has lost its owners, and owners after what they own where that was asked for.
 
     Attributes:
@@ -48,14 +47,13 @@ class GarbageCollector:
     name = "garbage-collector"
 
     def __init__(self, resources: Iterable[Resource]) -> None:
+        super().__init__()
         self.resources: dict[tuple[str, str], Resource] = {}
         self.watches: tuple[Resource, ...] = tuple(resources)
-        self.story = Story()
         self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
         self._absent: dict[str, None] = {}  # uids of owners known not to exist
         self._present: dict[str, None] = {}  # uids of owners looked up and found
-        self._queue: Queue[str] = Queue()
         for resource in self.watches:
             self.learn(resource)
 
@@ -78,7 +76,7 @@ class GarbageCollector:
             self._wake(uid)
             for owner in metadata.owner_references or ():
                 self._wake_waiting(owner.uid or "")
-            self._queue.forget(uid)
+            self.queue.forget(uid)
             return
         item = self._items[uid] = _Item(event.resource, event.key, metadata)
         self._absent.pop(uid, None)
@@ -86,18 +84,18 @@ class GarbageCollector:
             self._dependents.setdefault(owner.uid or "", {})[uid] = None
             self._wake_waiting(owner.uid or "")
         if item.owners or item.going:
-            self._queue.add(uid)
+            self.queue.add(uid)
         if item.going and not (known and known.going):
             self._wake(uid)
 
     def _wake(self, uid: str) -> None:
         for dependent in self._dependents.get(uid, ()):
-            self._queue.add(dependent)
+            self.queue.add(dependent)
 
     def _wake_waiting(self, uid: str) -> None:
         owner = self._items.get(uid)
         if owner is not None and (owner.holds(FOREGROUND_DELETION) or owner.holds(ORPHAN_DEPENDENTS)):
-            self._queue.add(uid)
+            self.queue.add(uid)
 
     @staticmethod
     def _remember(uids: dict[str, None], uid: str) -> None:
@@ -107,23 +105,11 @@ class GarbageCollector:
 
     # --- deciding -----------------------------------------------------------------------------------
 
-    def due(self) -> float | None:
-        return self._queue.due()
-
-    def reconcile(self, now: float) -> list[Action]:
-        actions: list[Action] = []
-        for uid in self._queue.take(now):
-            item = self._items.get(uid)
-            if item is None:
-                continue
-            made = list(self._sync(uid, item))
-            for action in made:
-                self.story.tell(now, uid, describe(action), action.why)
-            self._queue.started(uid, len(made))
-            actions += made
-        return actions
-
-    def _sync(self, uid: str, item: _Item) -> Iterator[Action]:
+    def sync(self, key: str, now: float) -> Iterator[Action]:
+        del now
+        uid, item = key, self._items.get(key)
+        if item is None:
+            return
         if item.holds(ORPHAN_DEPENDENTS):
             yield from self._orphan(uid, item)
         elif item.holds(FOREGROUND_DELETION):
@@ -146,7 +132,7 @@ class GarbageCollector:
                 continue
             blocking |= any(o.uid == uid and o.block_owner_deletion for o in dependent.owners)
             if not dependent.going:
-                self._queue.add(name)
+                self.queue.add(name)
         if not blocking:
             yield self._drop_finalizer(uid, item, FOREGROUND_DELETION)
 
@@ -220,6 +206,6 @@ class GarbageCollector:
             elif outcome.ok:
                 self._remember(self._present, owner)
         settled = outcome.ok or outcome.missing
-        self._queue.finished(uid, ok=settled, at=outcome.at, wait=outcome.retry_after)
+        self.queue.finished(uid, ok=settled, at=outcome.at, wait=outcome.retry_after)
         if isinstance(action, Get):
-            self._queue.add(uid)
+            self.queue.add(uid)

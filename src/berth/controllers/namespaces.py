@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from berth.controllers.actions import Conditions, create, new_object, status_patch
 from berth.kube.api_resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS, Resource
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata, RawObject
 from berth.kube.well_known import ADDED, DELETED, FALSE, ROOT_CA, TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, DeleteAll, Event, Outcome, Patch, Update
 from berth.machines.controller import Controller
+from berth.machines.requests import Conditions, create, new_object, status_patch
 
 FINALIZER = "kubernetes"
 _WAIT = 1.0  # seconds until it is told again what is left

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from berth.controllers.actions import condition, delete, patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
 from berth.kube.pods import is_finished, is_ready, is_terminating, pod_condition
@@ -28,7 +27,9 @@ from berth.kube.well_known import DELETED, DISRUPTION_TARGET, NODE_LEASE_NAMESPA
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
+from berth.machines.rates import earliest
 from berth.machines.recorder import NORMAL
+from berth.machines.requests import delete, new_condition, patch, status_report
 
 GRACE = 40.0
 UNSCHEDULABLE = f"{PREFIX}unschedulable"
@@ -56,10 +57,7 @@ class NodeLifecycle(Controller):
         self._read = 0.0  # when news were last taken in
 
     def due(self) -> float | None:
-        due = super().due()
-        if not self._news:
-            return due
-        return self._read + 1.0 if due is None else min(due, self._read + 1.0)
+        return earliest(super().due(), self._read + 1.0 if self._news else None)
 
     def handle(self, event: Event) -> None:
         if event.resource == LEASES:
@@ -108,13 +106,14 @@ class NodeLifecycle(Controller):
             known = given.get(kind, Condition(type=kind))
             if known.status != "Unknown":
                 reason, message = _STOPPED
-                lost = condition(kind, "Unknown", reason, now, message=message)
+                lost = new_condition(kind, "Unknown", reason, message, now)
                 conditions.append({**msgspec.to_builtins(known), **lost})
         body = {"status": {"conditions": conditions}}
         yield status_report(NODES, node, body, "its lease is no longer renewed")
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
-        body = {"status": {"conditions": [condition("Ready", "False", "NodeNotReady", now)]}}
+        entry = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+        body = {"status": {"conditions": [{**entry, "lastTransitionTime": stamp(now)}]}}
         for pod in self.cache.pods_on(key[1]):
             if is_ready(pod):
                 yield status_report(PODS, pod, body, "its node is not ready", key=key)
@@ -222,7 +221,7 @@ class TaintEviction(Controller):
     ) -> Iterator[Action]:
         target = pod_condition(pod, DISRUPTION_TARGET)
         if (target is None or target.reason != reason) and not is_finished(pod):
-            entry = condition(DISRUPTION_TARGET, "True", reason, now, message=message)
+            entry = new_condition(DISRUPTION_TARGET, "True", reason, message, now)
             yield status_report(PODS, pod, {"status": {"conditions": [entry]}}, message)
             self.queue.add_at(key, now)
             return

@@ -117,7 +117,7 @@ class Evictor:
         else:
             self.requests.give_up(uid)
             silence = f"nobody evicted the pod within {self._timeout:.0f} s of the EvictionRequest"
-            self._lifecycle.in_vain(record, why or silence, now)
+            self._lifecycle.request_failed(record, why or silence, now)
 
     def _has_to_go(self, pod: str, uid: str) -> bool:
         """Whether a pod is there and breaks a rule, or is on its way for one of another."""
@@ -210,7 +210,7 @@ class Evictor:
     def take_up(self, record: PodRecord, pod: LivePod, now: float, *, is_going: bool) -> None:
         """A process before us may have marked a pod, or evicted another one of its owner."""
         if record.violations:
-            self._gates.departures.resume(pod, now)
+            self._gates.under_way.resume(pod, now)
             if is_marked(pod):
                 self._recheck(record, now)
         elif not is_going and is_marked(pod):

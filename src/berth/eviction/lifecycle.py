@@ -12,7 +12,7 @@
 | `EVICTING` | `evicted`         | `EVICTED`  | the server took the eviction                                 |
 | `EVICTING` | `asked`           | `ASKED`    | the server took an EvictionRequest instead                   |
 | `ASKED`    | `evicted`         | `EVICTED`  | the pod goes, or the request says that it has gone           |
-| `ASKED`    | `in_vain`         | `WAITING`  | the request failed, was withdrawn, or nobody answered it     |
+| `ASKED`    | `request_failed`  | `WAITING`  | the request failed, was withdrawn, or nobody answered it     |
 | requested  | `missing`         | `EVICTED`  | the server no longer has the pod                             |
 | requested  | `changed`         | `WAITING`  | pod or node are not as they were seen: look again            |
 | requested  | `refused`         | `WAITING`  | the server said no, or nothing                               |
@@ -50,10 +50,11 @@ from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
 from berth.kube.objects import EvictionRequest, LivePod, Pod, RawObject, key_of
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
-from berth.kube.well_known import DELETED, DISRUPTION_TARGET, FAILED, STRATEGIC_PATCH, TRUE
-from berth.machines.contract import Action, Create, Delete, Event, Evict, Get, Outcome, Patch
+from berth.kube.well_known import DELETED, DISRUPTION_TARGET, FAILED, TRUE
+from berth.machines.contract import Action, Create, Delete, Event, Evict, Get, Outcome
 from berth.machines.mirror import pod_key
 from berth.machines.rates import Backoff
+from berth.machines.requests import new_condition, status_report
 
 # The pod condition that says of a pod that it is about to go, and why.
 REASONS = {
@@ -182,7 +183,7 @@ class EvictionLifecycle:
         """The server said no, or nothing."""
         self._try_later(record, outcome, REQUESTED)
 
-    def in_vain(self, record: PodRecord, why: str, at: float) -> None:
+    def request_failed(self, record: PodRecord, why: str, at: float) -> None:
         """Nothing came of the request."""
         self._try_later(record, Outcome(at=at, code=409, message=why), {ASKED})
 
@@ -190,7 +191,7 @@ class EvictionLifecycle:
         """Try again later, later each time."""
         attempt = _attempt_of(record)
         if record.phase is EVICTING and outcome.code in _UNSURE:
-            self._gates.departures.evicted(attempt.pod, outcome.at)
+            self._gates.under_way.evicted(attempt.pod, outcome.at)
         else:
             self._turn_back(record)
         attempt.failures += 1
@@ -219,7 +220,7 @@ class EvictionLifecycle:
         pod = self._state.pod(record.name)
         if pod is None or not self._state.is_current(record) or before is EVICTED:
             return
-        self._gates.departures.cancel(pod)  # that nobody answered does not matter any more: it is there
+        self._gates.under_way.cancel(pod)  # that nobody answered does not matter any more: it is there
         if attempt.marked_version or is_marked(pod):
             self.clear_condition(record, pod, now)
 
@@ -241,24 +242,13 @@ class EvictionLifecycle:
         if purpose is not EvictionPurpose.CLEAR:
             planned = _attempt_of(record).planned
             status, reason, message = "True", REASONS[planned.kind], planned.reasons
-        metadata, known = pod.metadata, pod_condition(pod, DISRUPTION_TARGET)
-        changed = stamp(now)
-        if known is not None and known.status == status and known.last_transition_time:
-            changed = known.last_transition_time
-        guard = {"uid": metadata.uid}
-        if purpose is EvictionPurpose.STEP:
-            guard["resourceVersion"] = metadata.resource_version
-        entry = {
-            "type": DISRUPTION_TARGET,
-            "status": status,
-            "reason": reason,
-            "message": message[:1024],
-            "lastProbeTime": stamp(now),
-            "lastTransitionTime": changed,
-        }
-        body = {"metadata": guard, "status": {"conditions": [entry]}}
-        status_patch = {"subresource": "status", "form": STRATEGIC_PATCH, "body": body}
-        self._ask(Patch, record, purpose, resource=PODS, why=message, **status_patch)
+        known = pod_condition(pod, DISRUPTION_TARGET)
+        entry = new_condition(DISRUPTION_TARGET, status, reason, message[:1024], now, known)
+        body = {"status": {"conditions": [{**entry, "lastProbeTime": stamp(now)}]}}
+        in_version, number = purpose is EvictionPurpose.STEP, record.number
+        self._requests.append(
+            status_report(PODS, pod, body, message, in_version=in_version, purpose=purpose, attempt=number)
+        )
 
     def _ask(
         self,

@@ -25,12 +25,12 @@ from berth.eviction.reports import (
 )
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
-from berth.eviction.state import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, EvictionState, expect
+from berth.eviction.state import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, EvictionState
 from berth.kube.api_resources import BUDGETS, EVICTION_REQUESTS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
 from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, MoveSource, Outcome
+from berth.machines.contract import Action, Event, MoveSource, Outcome, expect
 from berth.machines.mirror import Mirror
 from berth.machines.rates import earliest
 from berth.machines.recorder import EVENT, silent
@@ -46,7 +46,6 @@ class AffinityEviction(Collector):
         state: What is known of every pod.
         plan: Who has to go.
         halts: Where nobody does for now, or one by one.
-        story: What was decided, kept for a while.
     """
 
     name = COMPONENT
@@ -64,7 +63,6 @@ class AffinityEviction(Collector):
         self._cache = cache
         self.metrics = metrics or EvictionMetrics()
         self._reports = EvictionReports(self.metrics, tell)
-        self.story = self._reports.story
         self.state = EvictionState(settings)
         self._gates = EvictionGates(cache, settings)
         self.halts = self._gates.halts
@@ -96,7 +94,7 @@ class AffinityEviction(Collector):
         self._detector.handle(event)
         if event.resource == PODS:
             name = f"{event.key[0]}/{event.key[1]}"
-            self._look |= self._gates.departures.concerns(
+            self._look |= self._gates.under_way.concerns(
                 event.object, halts=bool(self.halts.halts)
             ) or self._evictor.awaits(name)
         elif event.resource == NODES:
@@ -147,7 +145,7 @@ class AffinityEviction(Collector):
                 self._evictor.take_up(record, pod, now, is_going=name in going)
 
     def _plan(self, now: float) -> None:
-        self._gates.departures.forget_settled(now)
+        self._gates.under_way.forget_settled(now)
         halted, resumed = self.plan.make(now)
         home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
@@ -231,7 +229,7 @@ class AffinityEviction(Collector):
         known = (*self.state.records.values(), *self.state.ended.values())
         begun = {record.uid for record in known if record.phase in BEGUN}
         expect(
-            self._gates.departures.begun() <= begun,
+            self._gates.under_way.begun() <= begun,
             "owners and domains wait for pods that are on their way, and for no others",
         )
 

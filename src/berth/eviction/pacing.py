@@ -27,7 +27,7 @@ from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, Replicatio
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.machines.cache import Cache
-from berth.machines.rates import Backoff
+from berth.machines.rates import Backoff, ReturnMemory
 
 # --- the pods of an owner -------------------------------------------------------------------------
 
@@ -48,11 +48,11 @@ def owner_id(pod: LivePod) -> str:
 
 # --- who is waited for ----------------------------------------------------------------------------
 
-_MOST_DEPARTURES = 4096
+_MOST_UNDER_WAY = 4096
 
 
 @dataclass(slots=True)
-class _Departure:
+class _EvictionUnderWay:
     """A pod that goes or has gone, and is not replaced yet.
 
     Attributes:
@@ -73,7 +73,7 @@ class _Departure:
     deadline: float | None = None
 
 
-class Departures:
+class EvictionsUnderWay:
     """The pods that are under way: the others of an owner, and of a halted domain, wait for them.
 
     A domain is stricter than an owner: all owners there wait for each other, and a replacement that gets no
@@ -85,10 +85,9 @@ class Departures:
         self._cache = cache
         self._paces_owners = settings.pace_by_owner
         self._timeout = settings.pace_timeout or math.inf
-        self._of_owner: dict[str, _Departure] = {}  # that the owner's others wait for
-        self._of_domains: dict[
-            str, _Departure
-        ] = {}  # that the domain's others do, in the order they began in
+        # Those that an owner's others wait for, and those that a domain's do, in the order they began in.
+        self._of_owner: dict[str, _EvictionUnderWay] = {}
+        self._of_domains: dict[str, _EvictionUnderWay] = {}
 
     def concerns(self, pod: LivePod, *, halts: bool) -> bool:
         """Whether somebody may wait for pods of this one's owner, where there are halts or none."""
@@ -97,7 +96,7 @@ class Departures:
         owner = owner_id(pod)
         if owner in self._of_owner:
             return True
-        return halts and any(departure.owner.uid == owner for departure in self._of_domains.values())
+        return halts and any(eviction.owner.uid == owner for eviction in self._of_domains.values())
 
     # --- coming and going ---------------------------------------------------------------------------
 
@@ -108,17 +107,17 @@ class Departures:
             return
         namespace, uid = pod.metadata.namespace or "", pod.metadata.uid or ""
         ready, placed = self._ready(owner), self._placed(owner)
-        departure = _Departure(uid, domain, namespace, owner, ready, placed, self._known(owner))
-        self._of_domains[uid] = departure
+        eviction = _EvictionUnderWay(uid, domain, namespace, owner, ready, placed, self._known(owner))
+        self._of_domains[uid] = eviction
         if self._paces_owners:
-            self._of_owner[owner_id(pod)] = departure
+            self._of_owner[owner_id(pod)] = eviction
 
     def evicted(self, pod: LivePod, now: float) -> None:
         """The pod is gone, or may be: its replacement is waited for."""
-        for departure in (self._of_domains.get(pod.metadata.uid or ""), self._paced(pod)):
-            if departure is not None:
-                departure.deadline = now + self._timeout
-        while len(self._of_domains) > _MOST_DEPARTURES:
+        for eviction in (self._of_domains.get(pod.metadata.uid or ""), self._paced(pod)):
+            if eviction is not None:
+                eviction.deadline = now + self._timeout
+        while len(self._of_domains) > _MOST_UNDER_WAY:
             del self._of_domains[next(iter(self._of_domains))]
 
     def cancel(self, pod: LivePod) -> None:
@@ -136,7 +135,7 @@ class Departures:
         if replicas is None or self._ready(owner) >= replicas:
             return
         known, deadline = self._known(owner), now + self._timeout
-        lost = _Departure("", CLUSTER, namespace, owner, replicas, replicas, known, deadline)
+        lost = _EvictionUnderWay("", CLUSTER, namespace, owner, replicas, replicas, known, deadline)
         self._of_domains.setdefault(owner_id(pod), lost)
         if self._paces_owners:
             self._of_owner.setdefault(owner_id(pod), lost)
@@ -148,57 +147,57 @@ class Departures:
 
     def begun(self) -> set[str]:
         """The uids of the pods that began to go and have not gone yet."""
-        departures = (*self._of_owner.values(), *self._of_domains.values())
-        return {departure.uid for departure in departures if departure.deadline is None}
+        evictions = (*self._of_owner.values(), *self._of_domains.values())
+        return {eviction.uid for eviction in evictions if eviction.deadline is None}
 
     def _known(self, owner: OwnerReference) -> frozenset[str]:
         return frozenset(pod.metadata.uid or "" for pod in self._pods(owner))
 
-    def _paced(self, pod: LivePod) -> _Departure | None:
+    def _paced(self, pod: LivePod) -> _EvictionUnderWay | None:
         """That of a pod, while the others of its owner wait for it."""
-        departure = self._of_owner.get(owner_id(pod))
-        return departure if departure is not None and departure.uid == pod.metadata.uid else None
+        eviction = self._of_owner.get(owner_id(pod))
+        return eviction if eviction is not None and eviction.uid == pod.metadata.uid else None
 
     # --- an owner -----------------------------------------------------------------------------------
 
     def owner_waits(self, pod: LivePod, now: float) -> bool:
         """Whether a pod has to wait for the replacement of another one of its owner."""
         owner = owner_id(pod)
-        departure = self._of_owner.get(owner)
-        if departure is None or departure.uid == pod.metadata.uid:
+        eviction = self._of_owner.get(owner)
+        if eviction is None or eviction.uid == pod.metadata.uid:
             return False
-        if not self._is_replaced(departure, now):
+        if not self._is_replaced(eviction, now):
             return True
         del self._of_owner[owner]
         return False
 
     def owner_due(self, pod: LivePod, now: float) -> float | None:
         """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
-        departure = self._of_owner.get(owner_id(pod))
-        if departure is None or departure.deadline is None or departure.deadline <= now:
+        eviction = self._of_owner.get(owner_id(pod))
+        if eviction is None or eviction.deadline is None or eviction.deadline <= now:
             return None
-        return departure.deadline
+        return eviction.deadline
 
-    def _is_replaced(self, departure: _Departure, now: float) -> bool:
-        if departure.deadline is None:
+    def _is_replaced(self, eviction: _EvictionUnderWay, now: float) -> bool:
+        if eviction.deadline is None:
             return False
-        owner, uid = departure.owner, departure.uid
-        if departure.deadline <= now and not self._is_coming(owner, but=uid):
+        owner, uid = eviction.owner, eviction.uid
+        if eviction.deadline <= now and not self._is_coming(owner, but=uid):
             return True
-        replicas = self._replicas(departure.namespace, owner)
-        target = departure.ready if replicas is None else min(departure.ready, replicas)
+        replicas = self._replicas(eviction.namespace, owner)
+        target = eviction.ready if replicas is None else min(eviction.ready, replicas)
         return self._ready(owner, but=uid) >= target
 
     # --- a halted domain ----------------------------------------------------------------------------
 
     def turn_is_taken(self, halted: str, pod: LivePod, now: float) -> bool:
         """Whether a pod of a halted domain has to wait for another one that began before it."""
-        for key, departure in list(self._of_domains.items()):
-            if departure.uid == pod.metadata.uid:
+        for key, eviction in list(self._of_domains.items()):
+            if eviction.uid == pod.metadata.uid:
                 return False
-            if not is_in(departure.domain, halted) and departure.domain != CLUSTER:
+            if not is_in(eviction.domain, halted) and eviction.domain != CLUSTER:
                 continue
-            if not self._is_settled(departure, now):
+            if not self._is_settled(eviction, now):
                 return True
             del self._of_domains[key]
         return False
@@ -208,12 +207,12 @@ class Departures:
         times = [each.deadline for each in self._of_domains.values() if each.deadline is not None]
         return min((when for when in times if now < when < math.inf), default=None)
 
-    def _is_settled(self, departure: _Departure, now: float) -> bool:
-        if departure.deadline is None:
+    def _is_settled(self, eviction: _EvictionUnderWay, now: float) -> bool:
+        if eviction.deadline is None:
             return False
-        owner, uid, is_late = departure.owner, departure.uid, departure.deadline <= now
-        replicas = self._replicas(departure.namespace, owner)
-        ready, placed = departure.ready, departure.placed
+        owner, uid, is_late = eviction.owner, eviction.uid, eviction.deadline <= now
+        replicas = self._replicas(eviction.namespace, owner)
+        ready, placed = eviction.ready, eviction.placed
         if replicas is not None:
             ready, placed = min(ready, replicas), min(placed, replicas)
         are_placed = self._placed(owner, but=uid) >= placed
@@ -228,7 +227,7 @@ class Departures:
         # Of a kind that is not counted: it has made another pod that is Ready or done; or none of its pods is
         # to become so, and perhaps it needs no more.
         settled = {pod.metadata.uid: is_ready(pod) or is_finished(pod) for pod in self._pods(owner, but=uid)}
-        come = any(settled[each] for each in settled.keys() - departure.known)
+        come = any(settled[each] for each in settled.keys() - eviction.known)
         return come or (is_late and all(settled.values()))
 
     # --- the pods of an owner -----------------------------------------------------------------------
@@ -269,36 +268,22 @@ class Departures:
 
 # How long an owner is waited for that comes back.
 _RETURNS = Backoff(first=30.0, longest=3600.0)
-# An eviction is remembered for so long after the pause that followed it.
-_MEMORY = 3600.0
 _MOST_OWNERS = 4096
-
-
-@dataclass(slots=True)
-class _Memory:
-    """When a pod of an owner was last evicted, how often one came back, and until when none goes."""
-
-    evicted: float
-    returns: int = 0
-    until: float = 0.0
-
-    def is_over(self, now: float) -> bool:
-        return now > max(self.until, self.evicted) + _MEMORY
 
 
 class OwnerReturns:
     """Who was evicted and came back, of the last few thousand owners."""
 
     def __init__(self) -> None:
-        self._owners: OrderedDict[str, _Memory] = OrderedDict()
+        self._owners: OrderedDict[str, ReturnMemory] = OrderedDict()
 
     def evicted(self, owner: str, now: float) -> None:
         """A pod of an owner was evicted."""
         memory = self._owners.get(owner)
         if memory is None or memory.is_over(now):
-            self._owners[owner] = _Memory(now)
+            self._owners[owner] = ReturnMemory(_RETURNS, now)
         else:
-            memory.evicted = now
+            memory.moved = now
         self._owners.move_to_end(owner)
         if len(self._owners) > _MOST_OWNERS:
             self._owners.popitem(last=False)
@@ -309,10 +294,9 @@ class OwnerReturns:
         One that came before the last eviction is not the replacement of the pod that went.
         """
         memory = self._owners.get(owner)
-        if memory is None or memory.is_over(now) or arrived < memory.evicted:
+        if memory is None or memory.is_over(now) or arrived < memory.moved:
             return None
-        memory.returns += 1
-        memory.until = now + _RETURNS.after(memory.returns)
+        memory.back_off(now)
         return memory.until
 
     def until(self, owner: str) -> float:

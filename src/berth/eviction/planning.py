@@ -181,9 +181,9 @@ class EvictionPlan:
 
 
 class DomainCounts:
-    """The domains of one node label.
+    """The domain of every node by one node label, and how many pods run in each domain.
 
-    A node that loses the label stays where it was: a mistake with labels may take that one, too.
+    A node that loses the label still counts in the domain that it was in: the label may be lost by mistake.
     """
 
     def __init__(self, cluster: Cluster, key: str) -> None:

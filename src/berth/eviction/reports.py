@@ -24,7 +24,7 @@ from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 from berth.machines.contract import Outcome
-from berth.machines.recorder import NORMAL, WARNING, Recorder, Story
+from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 # For each kind the names of its counters, and what pods of it are evicted for.
@@ -107,7 +107,7 @@ FAILURES = {
 }
 _MOST_NODES = 20
 
-# --- decisions, as records that a shell logs ------------------------------------------------------
+# --- decisions, as records that are logged --------------------------------------------------------
 
 BROKEN = "Rule broken"
 HEALED = "Rule holds again"
@@ -160,20 +160,16 @@ class EvictionReports:
     """Says what is decided and done, to everyone who is to hear of it.
 
     Attributes:
-        story: What was decided, kept for a while.
         recorder: The events that are to be written.
     """
 
     def __init__(self, metrics: EvictionMetrics, tell: Tell) -> None:
-        self.story = Story()
         self.recorder = Recorder(CONTROLLERS[NODE_KIND])
         self._metrics = metrics
-        self._shell = tell
+        self._log = tell
 
     def _tell(self, at: float, what: str, subject: str, **details: object) -> None:
-        why = ", ".join(f"{name}={value}" for name, value in details.items())
-        self.story.tell(at, subject, what, why)
-        self._shell(EvictionDecision(at, what, subject, details))
+        self._log(EvictionDecision(at, what, subject, details))
 
     # --- rules --------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from berth.engine.execution.eviction_ceiling import (
     name_of,
     stopping,
 )
-from berth.eviction.pacing import Departures, OwnerReturns, owner_id
+from berth.eviction.pacing import EvictionsUnderWay, OwnerReturns, owner_id
 from berth.eviction.settings import EvictionRate, EvictionSettings
 from berth.eviction.state import EvictionAttempt, PlannedEviction
 from berth.kube.objects import LivePod
@@ -87,7 +87,7 @@ class EvictionGates:
 
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self.halts = EvictionHalts(settings)
-        self.departures = Departures(cache, settings)
+        self.under_way = EvictionsUnderWay(cache, settings)
         self.returns = OwnerReturns()
         self._cluster_bucket = _bucket(settings.rate)
         self._domain_rate = settings.domain_rate
@@ -112,17 +112,17 @@ class EvictionGates:
         owner = owner_id(attempt.pod)
         if (until := self.returns.until(owner)) > now:
             return BACKED_OFF, until
-        if owner in self._paced or self.departures.owner_waits(attempt.pod, now):
+        if owner in self._paced or self.under_way.owner_waits(attempt.pod, now):
             self._paced.add(owner)
-            return PACED, self.departures.owner_due(attempt.pod, now)
+            return PACED, self.under_way.owner_due(attempt.pod, now)
         if halt is not None and self._is_taken(halt, attempt.pod, now):
-            return _held(ONE_BY_ONE, halt), self.departures.turn_due(now)
+            return _held(ONE_BY_ONE, halt), self.under_way.turn_due(now)
         when = max(bucket.available_at(now) for bucket in self._buckets(attempt.planned.domain))
         return (RATE, when) if when > now else ("", None)
 
     def _is_taken(self, halt: Halt, pod: LivePod, now: float) -> bool:
         """Whether another pod of a halted domain is on its way, or enough were asked about in vain."""
-        if halt.domain not in self._taken and self.departures.turn_is_taken(halt.domain, pod, now):
+        if halt.domain not in self._taken and self.under_way.turn_is_taken(halt.domain, pod, now):
             self._taken.add(halt.domain)
         return halt.domain in self._taken or self._asked[halt.domain] >= _MOST_ASKED
 
@@ -140,23 +140,23 @@ class EvictionGates:
         movable = self.halts.ceiling.moves(attempt.pod.metadata, attempt.replacement)
         if not movable or planned.unplaceable:
             return False
-        return not self.departures.turn_is_taken(halt.domain, attempt.pod, now)
+        return not self.under_way.turn_is_taken(halt.domain, attempt.pod, now)
 
     def enter(self, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
         for bucket in self._buckets(planned.domain):
             bucket.take(now)
-        self.departures.begin(pod, planned.domain)
+        self.under_way.begin(pod, planned.domain)
 
     def turn_back(self, planned: PlannedEviction, pod: LivePod) -> None:
         """A pod that began to go did not."""
         for bucket in self._buckets(planned.domain):
             bucket.give_back()
-        self.departures.cancel(pod)
+        self.under_way.cancel(pod)
 
     def evicted(self, planned: PlannedEviction, pod: LivePod, at: float) -> None:
         """A pod is gone, and counts for its owner and its domain."""
-        self.departures.evicted(pod, at)
+        self.under_way.evicted(pod, at)
         self.returns.evicted(owner_id(pod), at)
         self.halts.evicted(planned.domain, at)
 

@@ -19,7 +19,7 @@ from berth.eviction.settings import EvictionSettings
 from berth.kube.objects import Key, LivePod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import MIRROR_POD
-from berth.machines.contract import Action, MoveSource, Purpose, WantedMove
+from berth.machines.contract import Action, MoveSource, Purpose, WantedMove, expect
 from berth.machines.mirror import Mirror
 
 # --- one pod: only data; `lifecycle` has the transitions from phase to phase -----------------------
@@ -170,12 +170,6 @@ class PodRecord:
     phase: EvictionPhase = EvictionPhase.STAYING
     attempt: EvictionAttempt | None = None
     recheck_at: float | None = None
-
-
-def expect(holds: object, what: str) -> None:
-    """Raise unless an invariant holds."""
-    if not holds:
-        raise AssertionError(what)
 
 
 # --- what is broken -------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ from berth.live.logs import say, v
 from berth.machines.contract import (
     Action,
     Bind,
-    Confirming,
+    ConfirmingMachine,
     Create,
     Delete,
     DeleteAll,
-    Draining,
+    DrainingMachine,
     Event,
     Evict,
     Get,
@@ -156,7 +156,7 @@ class MachineLoop:
         self._settings = settings
         self._clock = settings.clock
         self._slots = contextlib.nullcontext() if settings.apart else slots
-        self._confirms = machine.confirms if isinstance(machine, Confirming) else None
+        self._confirms = machine.confirms if isinstance(machine, ConfirmingMachine) else None
         self._wake = asyncio.Event()
         self._sleeps_until = -math.inf  # awake
         self._numbers = itertools.count()
@@ -196,7 +196,7 @@ class MachineLoop:
         try:
             await self._broken
         except asyncio.CancelledError:
-            if isinstance(self.machine, Draining):
+            if isinstance(self.machine, DrainingMachine):
                 self.machine.drain()
                 if not abandoned():
                     await self._finish()
@@ -340,14 +340,21 @@ class MachineLoop:
             if isinstance(action, Bind) and _log.isEnabledFor(v(2)):
                 pod = f"{action.namespace}/{action.name}"
                 say(_log, v(2), "Successfully bound pod to node", pod=pod, node=action.node)
+            elif action.why and _log.isEnabledFor(v(4)):
+                name, what = _names_of(action)
+                say(_log, v(4), "Request made", what=what, object=name, why=action.why)
             return
-        name, failure = f"{action.namespace}/{action.name}", {"code": outcome.code, "err": outcome.message}
+        (name, what), failure = _names_of(action), {"code": outcome.code, "err": outcome.message}
         if isinstance(action, Bind):
             say(_log, logging.WARNING, "Failed to bind pod", pod=name, node=action.node, **failure)
         elif not outcome.missing:
             level = logging.DEBUG if action.purpose is EVENT else self._settings.failures
-            what = f"{type(action).__name__} {action.resource.name}"
             say(_log, level, "Request failed", what=what, object=name, **failure)
+
+
+def _names_of(action: Action) -> tuple[str, str]:
+    """The object it is about, and what is asked for."""
+    return f"{action.namespace}/{action.name}", f"{type(action).__name__} {action.resource.name}"
 
 
 def _seen_through(lens: Callable[[Any], Any], event: Event) -> Event | None:

@@ -16,7 +16,7 @@ from berth.live.client import EVERYTHING, Client, Selection
 from berth.live.errors import ApiError
 from berth.live.informer import Informer
 from berth.live.machine_loop import MachineLoop, MachineSettings
-from berth.machines.contract import Event, Machine, Waking
+from berth.machines.contract import Event, Machine, WakingMachine
 
 REQUESTS = 64  # of all machines together
 
@@ -73,7 +73,7 @@ class Runner:
     def add(self, machine: Machine, settings: MachineSettings) -> None:
         """One more machine, before any of them runs."""
         loop = MachineLoop(self._client, machine, settings, self._slots)
-        if isinstance(machine, Waking):
+        if isinstance(machine, WakingMachine):
             loop.wakes = [other for other in self._loops if other.machine in machine.wakes]
         self._loops.append(loop)
         for resource in machine.watches:

@@ -19,7 +19,7 @@ _V = TypeVar("_V")
 class Cache:
     """Objects by resource and key, dependents by the uid of their controller, pods by node.
 
-    A shell feeds it before the controllers.
+    The runner feeds it before the controllers.
     """
 
     def __init__(self) -> None:

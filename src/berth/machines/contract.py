@@ -1,7 +1,7 @@
-"""What synchronous state machines say to the shells that run them, and to each other.
+"""What synchronous state machines say to the runners that run them, and to each other.
 
 A machine takes events and gives back actions; it never awaits, reads a clock or touches the network.
-A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it asks for.
+A runner (`berth.live.runner`, a test, a simulator) feeds it and performs what it asks for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One object came, changed or went; `object` is the view the shell decodes the resource to."""
+    """One object came, changed or went; `object` is the view the runner decodes the resource to."""
 
     resource: Resource
     change: str
@@ -40,7 +40,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Purpose(Enum):
-    """What a machine wants of a request, for machines that have to tell theirs apart; each has its own."""
+    """What a request is for. A machine whose requests do not tell that by their kind has a subclass of it."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: The object the machine does it for.
-        at: Namespace and name of what is asked for, if that is another; the name of what is new may be open.
+        at: Namespace and name of the object that is asked for, if that is not `key`. The name is empty if the
+            object is new and the server or the body names it.
         purpose: By which the machine knows it again; None where the kind of request tells enough.
         attempt: Which attempt for that object it belongs to: the answer to an older one comes too late.
         why: In words, for people.
@@ -163,7 +164,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Machine(Protocol):
-    """A state machine that a shell can run."""
+    """A state machine that a runner can run."""
 
     @property
     def name(self) -> str: ...
@@ -184,8 +185,14 @@ class Machine(Protocol):
         """When to call `reconcile` though nothing happens; None if there is no need."""
 
 
+def expect(holds: object, what: str, about: object = None) -> None:
+    """Raise unless an invariant holds; for the `validate` of machines, which tests call."""
+    if not holds:
+        raise AssertionError(what if about is None else f"{what}: {about}")
+
+
 @runtime_checkable
-class Confirming(Protocol):
+class ConfirmingMachine(Protocol):
     """A machine that is asked once more when one of its requests is about to be sent."""
 
     def confirms(self, action: Action) -> bool:
@@ -193,7 +200,7 @@ class Confirming(Protocol):
 
 
 @runtime_checkable
-class Draining(Protocol):
+class DrainingMachine(Protocol):
     """A machine that has something to finish when it is told to end."""
 
     def drain(self) -> None:
@@ -201,7 +208,7 @@ class Draining(Protocol):
 
 
 @runtime_checkable
-class Waking(Protocol):
+class WakingMachine(Protocol):
     """A machine whose decisions may give others something to do though nothing that they watch changes."""
 
     @property

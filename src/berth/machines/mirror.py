@@ -46,12 +46,12 @@ from berth.machines.contract import Event
 
 
 class Mirror:
-    """The only one who changes the engine's cluster.
+    """Keeps the engine's cluster in step with the watches; nobody else changes it.
 
     Attributes:
         cluster: The engine's view: what was watched, and what was assumed since.
         bound: The pods that were seen on a node.
-        storage: The claims and volumes as they were last seen, as far as every object goes.
+        storage: The metadata of claims and volumes as they were last seen.
         unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
 
     Whoever counts volumes watches `DRIVERS`, too; `devices` says that claims for devices are watched as well.

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 _DOUBLINGS = 60  # past any limit, and far from where floats end
+_REMEMBERED = 3600.0  # seconds after a move and the pause that followed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,29 @@ class Backoff:
     def jittered(self, failures: int, rng: random.Random) -> float:
         """The same with up to half of it left to chance, so that clients do not come back together."""
         return self.after(failures) * (0.5 + rng.random() / 2)
+
+
+@dataclass(slots=True)
+class ReturnMemory:
+    """How often what was moved came back or did no good, and how long it is left alone for that.
+
+    Attributes:
+        pauses: How long it is left alone after each time.
+        moved: When it was last moved.
+        until: Until when it is left alone.
+    """
+
+    pauses: Backoff
+    moved: float
+    returns: int = 0
+    until: float = 0.0
+
+    def back_off(self, now: float) -> None:
+        self.returns += 1
+        self.until = now + self.pauses.after(self.returns)
+
+    def is_over(self, now: float) -> bool:
+        return now > max(self.until, self.moved) + _REMEMBERED
 
 
 def earliest(*times: float | None) -> float | None:
@@ -86,6 +110,6 @@ def steady() -> float:
     return _OFFSET + time.monotonic()
 
 
-def lasting() -> float:
+def boottime() -> float:
     """Seconds that also pass while this process is stopped or the machine sleeps: others do not wait."""
     return time.clock_gettime(_LASTING)

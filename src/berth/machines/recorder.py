@@ -1,4 +1,4 @@
-"""What a machine tells: Event objects, which `kubectl describe` shows, and a story of what it did and why.
+"""What a machine tells people: Event objects, which `kubectl describe` shows.
 
 The same thing said again becomes a higher count of the Event that said it first.  Like upstream's
 recorder this one keeps quiet after a burst about one object, so that what fails all the time does not
@@ -7,11 +7,8 @@ fill the server.  Upstream: client-go/tools/record/events_cache.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterator
+from collections import OrderedDict
 from typing import Any
-
-import msgspec
 
 from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.objects import Key, RawObject
@@ -29,7 +26,6 @@ _BACKOFF = Backoff(first=5.0, longest=80.0)  # before a write that failed is tri
 _UNSENT = 16384  # more than this is not kept for a server that is slow or away
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 253
-_LENGTH = 4096  # of a story
 
 
 class RecorderPurpose(Purpose):
@@ -40,7 +36,7 @@ EVENT = RecorderPurpose.EVENT
 _What = tuple[str, str, str, str]  # uid, type, reason, message
 
 
-class _Told:
+class _WrittenEvent:
     """One Event: queued (its action can still be changed), on its way, or at rest on the server."""
 
     __slots__ = ("body", "count", "due", "last", "on_its_way", "queued", "tries", "unsure")
@@ -57,7 +53,7 @@ class _Told:
 
 
 class Recorder:
-    """Writes Event objects. Its actions have the purpose `EVENT`; what becomes of them is told to `done`.
+    """Writes Event objects. Its actions have the purpose `EVENT`; `done` is told what becomes of them.
 
     Attributes:
         component: The name in kubectl's column "From".
@@ -68,7 +64,7 @@ class Recorder:
         self._pending: list[Action] = []
         self._later: list[tuple[float, Action]] = []
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by uid
-        self._told: OrderedDict[_What, _Told] = OrderedDict()
+        self._events: OrderedDict[_What, _WrittenEvent] = OrderedDict()
         self._names: dict[Key, _What] = {}  # of the events on their way
         self._number = 0
         self._stamp = (-1, "")
@@ -100,9 +96,9 @@ class Recorder:
         uid = item.metadata.uid or ""
         message = message[:_LONGEST_MESSAGE]
         what = (uid, kind, reason, message)
-        told = self._told.get(what)
-        if told is not None and now - told.last <= _SAME_FOR:
-            self._repeat(what, told, now)
+        event = self._events.get(what)
+        if event is not None and now - event.last <= _SAME_FOR:
+            self._repeat(what, event, now)
             return
         if len(self._pending) >= _UNSENT or not self._allows(uid, now):
             return
@@ -123,11 +119,11 @@ class Recorder:
         }
         if action:
             body["action"] = action
-        told = self._told[what] = _Told(body, now)
-        self._told.move_to_end(what)
-        self._create(what, told)
-        if len(self._told) > _KNOWN:
-            self._told.popitem(last=False)
+        event = self._events[what] = _WrittenEvent(body, now)
+        self._events.move_to_end(what)
+        self._create(what, event)
+        if len(self._events) > _KNOWN:
+            self._events.popitem(last=False)
 
     @property
     def waiting(self) -> bool:
@@ -149,100 +145,100 @@ class Recorder:
         pending, self._pending = self._pending, []
         for action in pending:
             what = self._names.get(action.key)
-            told = None if what is None else self._told.get(what)
-            if told is not None and told.queued is action:
-                told.queued, told.on_its_way = None, True
+            event = None if what is None else self._events.get(what)
+            if event is not None and event.queued is action:
+                event.queued, event.on_its_way = None, True
         return pending
 
     def done(self, action: Action, outcome: Outcome) -> None:
         """Learn what became of an action."""
         what = self._names.pop(action.key, None)
-        told = None if what is None else self._told.get(what)
-        if what is None or told is None or told.body["metadata"]["name"] != action.key[1]:
-            return  # it was forgotten meanwhile, or told anew under another name
-        told.on_its_way = False
-        if outcome.ok or (outcome.exists and told.unsure):
-            told.tries, told.unsure = 0, False
-            if told.due and self._allows(what[0], outcome.at):
-                self._patch(what, told)
-        elif told.tries >= _TRIES:
-            del self._told[what]
+        event = None if what is None else self._events.get(what)
+        if what is None or event is None or event.body["metadata"]["name"] != action.key[1]:
+            return  # it was forgotten meanwhile, or recorded anew under another name
+        event.on_its_way = False
+        if outcome.ok or (outcome.exists and event.unsure):
+            event.tries, event.unsure = 0, False
+            if event.due and self._allows(what[0], outcome.at):
+                self._patch(what, event)
+        elif event.tries >= _TRIES:
+            del self._events[what]
         elif outcome.missing and isinstance(action, Patch):
             # It ended its time on the server: the count starts anew.
-            told.tries += 1
-            told.body["firstTimestamp"] = told.body["lastTimestamp"]
-            told.count = 1
-            self._create(what, told)
+            event.tries += 1
+            event.body["firstTimestamp"] = event.body["lastTimestamp"]
+            event.count = 1
+            self._create(what, event)
         elif outcome.exists:
-            told.tries += 1
-            self._create(what, told)
+            event.tries += 1
+            self._create(what, event)
         elif outcome.busy:
-            self._retry(what, told, action, outcome)
+            self._retry(what, event, action, outcome)
         else:
             # The namespace is going, or we may not: saying it again would not help.
-            del self._told[what]
+            del self._events[what]
 
     # --- writing ------------------------------------------------------------------------------------
 
-    def _repeat(self, what: _What, told: _Told, now: float) -> None:
-        told.count += 1
-        told.last = now
-        told.body["lastTimestamp"] = self._time(now)
-        self._told.move_to_end(what)
-        if isinstance(told.queued, Create):
-            told.body["count"] = told.count  # the body is the one that is queued
-        elif isinstance(told.queued, Patch):
-            told.queued.body.update(self._counts(told))  # type: ignore[union-attr]
-        elif told.on_its_way:
-            told.due = True
+    def _repeat(self, what: _What, event: _WrittenEvent, now: float) -> None:
+        event.count += 1
+        event.last = now
+        event.body["lastTimestamp"] = self._time(now)
+        self._events.move_to_end(what)
+        if isinstance(event.queued, Create):
+            event.body["count"] = event.count  # the body is the one that is queued
+        elif isinstance(event.queued, Patch):
+            event.queued.body.update(self._counts(event))  # type: ignore[union-attr]
+        elif event.on_its_way:
+            event.due = True
         elif self._allows(what[0], now):
-            self._patch(what, told)
+            self._patch(what, event)
 
-    def _create(self, what: _What, told: _Told) -> None:
+    def _create(self, what: _What, event: _WrittenEvent) -> None:
         """Queue the creation, under a name that was not used before."""
-        if "name" in told.body["metadata"]:  # what was sent stays as it was sent
-            told.body = {**told.body, "metadata": dict(told.body["metadata"])}
-        body = told.body
+        if "name" in event.body["metadata"]:  # what was sent stays as it was sent
+            event.body = {**event.body, "metadata": dict(event.body["metadata"])}
+        body = event.body
         involved, metadata = body["involvedObject"], body["metadata"]
         self._number += 1
-        tag = f".{int(told.last * 1e9) + self._number:x}"
+        tag = f".{int(event.last * 1e9) + self._number:x}"
         metadata["name"] = name = involved.get("name", "")[: _LONGEST_NAME - len(tag)] + tag
-        body["count"] = told.count
-        told.due = told.unsure = False
+        body["count"] = event.count
+        event.due = event.unsure = False
         place = (metadata["namespace"], name)
-        told.queued = Create(resource=EVENTS, key=place, at=(place[0], ""), purpose=EVENT, body=body)
+        event.queued = Create(resource=EVENTS, key=place, at=(place[0], ""), purpose=EVENT, body=body)
         self._names[place] = what
-        self._pending.append(told.queued)
+        self._pending.append(event.queued)
 
-    def _patch(self, what: _What, told: _Told) -> None:
-        metadata = told.body["metadata"]
+    def _patch(self, what: _What, event: _WrittenEvent) -> None:
+        metadata = event.body["metadata"]
         place = (metadata["namespace"], metadata["name"])
-        told.due = False
-        told.queued = Patch(resource=EVENTS, key=place, purpose=EVENT, body=self._counts(told))
+        event.due = False
+        event.queued = Patch(resource=EVENTS, key=place, purpose=EVENT, body=self._counts(event))
         self._names[place] = what
-        self._pending.append(told.queued)
+        self._pending.append(event.queued)
 
-    def _retry(self, what: _What, told: _Told, action: Action, outcome: Outcome) -> None:
-        told.tries += 1
+    def _retry(self, what: _What, event: _WrittenEvent, action: Action, outcome: Outcome) -> None:
+        event.tries += 1
         if len(self._later) >= _UNSENT:
-            del self._told[what]
+            del self._events[what]
             return
-        when = outcome.again(_BACKOFF.after(told.tries))
-        told.queued = action
+        when = outcome.again(_BACKOFF.after(event.tries))
+        event.queued = action
         if isinstance(action, Patch):
-            action.body.update(self._counts(told))  # type: ignore[union-attr]
+            action.body.update(self._counts(event))  # type: ignore[union-attr]
         else:
-            told.body["count"] = told.count
-            told.unsure = outcome.code != 429
-        told.due = False
+            event.body["count"] = event.count
+            event.unsure = outcome.code != 429
+        event.due = False
         self._names[action.key] = what
         index = len(self._later)
         while index and self._later[index - 1][0] > when:
             index -= 1
         self._later.insert(index, (when, action))
 
-    def _counts(self, told: _Told) -> RawObject:
-        return {"count": told.count, "lastTimestamp": told.body["lastTimestamp"]}
+    def _counts(self, event: _WrittenEvent) -> RawObject:
+        return {"count": event.count, "lastTimestamp": event.body["lastTimestamp"]}
 
     def _time(self, now: float) -> str:
         if self._stamp[0] != int(now):
@@ -271,35 +267,5 @@ def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 
     return {name: value for name, value in given.items() if value}
 
 
-# --- the story ------------------------------------------------------------------------------------
-
-
-class StoryEntry(msgspec.Struct, frozen=True):
-    at: float
-    key: Hashable
-    what: str
-    why: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what} ({self.why})" if self.why else self.what
-
-
-class Story:
-    """Kept for a while: asked by tests, by explanations and in bug reports."""
-
-    def __init__(self) -> None:
-        self._entries: deque[StoryEntry] = deque(maxlen=_LENGTH)
-
-    def tell(self, at: float, key: Hashable, what: str, why: str = "") -> None:
-        self._entries.append(StoryEntry(at, key, what, why))
-
-    def of(self, key: Hashable) -> list[str]:
-        """What happened to one key, oldest first."""
-        return [str(entry) for entry in self._entries if entry.key == key]
-
-    def __iter__(self) -> Iterator[StoryEntry]:
-        return iter(self._entries)
-
-
 def silent(told: object) -> None:
-    """For those who do not want to know."""
+    """Do nothing with what is told: the default where hearing of it is optional."""

@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 
 from berth.engine.placement.evaluation import NO_NODES, fit_error
+from berth.engine.placement.group_placement import NoNode, place_together
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
-from berth.engine.placement.together import NoNode, place_together
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.dynamic_resources import reserves_claims
 from berth.engine.rules.volume_binding import binds_volumes
@@ -22,9 +22,9 @@ from berth.machines.mirror import Mirror
 from berth.scheduler import metrics as measured
 from berth.scheduler.groups import Group
 from berth.scheduler.preemption import Preemptor
-from berth.scheduler.preparing import Choice, Nominations
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.reports import FailedAttempt
+from berth.scheduler.reservations import Choice, Nominations
 from berth.scheduler.state import SchedulerState
 
 _log = logging.getLogger(__name__)
@@ -71,12 +71,9 @@ class SchedulingCycle:
         for record in members:
             if record.phase is not SchedulingPhase.SCHEDULING:
                 continue
-            if state.nominations.node_of(record.key) is None:
-                state.mirror.forget(record.key, record.pod)
-            state.volumes.forget(record.key)
-            state.ready += state.reservations.give_back(record.key)
+            state.release(record.key, record.pod)
             state.groups.wait(record)
-            self._reject(record, why, state.timer())
+            self._report_unplaced(record, why, state.timer())
 
     # --- one by one ---------------------------------------------------------------------------------
 
@@ -94,14 +91,14 @@ class SchedulingCycle:
                 decision = self._placer.place(record)
                 state.metrics.algorithm_seconds.observe(state.timer() - started)
                 if isinstance(decision, Choice):
-                    if state.founding.clears(record, decision.pod_class, state.now, state.ready):
+                    if state.announcements.clears(record, decision.pod_class, state.now, state.ready):
                         self._binding.begin(decision)
                     continue
                 why = decision
-            told, why = why, self._reject(record, why, started)
+            told, why = why, self._report_unplaced(record, why, started)
         return told
 
-    def _reject(self, record: QueuedPod, why: NoNode, started: float) -> NoNode | None:
+    def _report_unplaced(self, record: QueuedPod, why: NoNode, started: float) -> NoNode | None:
         """Tell why a pod has no node; returns what holds for the next of its class, None if that is open."""
         state = self._state
         record.pod_class = why.pod_class
@@ -111,23 +108,20 @@ class SchedulingCycle:
         if not (why.failed or why.settled) and (allowed is None or record.profile in allowed):
             why, nominated, made = self._preemptor.make_room(record, why)
             rest = None if made or nominated else why
-        self._tell(record, why, started, "found no node", nominated)
+        self._tell(record, why, started, nominated)
         if why.failed:
             state.queue.back_off(record, state.now + state.queue.backoff.after(record.attempts))
         else:
             state.queue.set_aside(record, state.now)
         return rest
 
-    def _tell(
-        self, record: QueuedPod, why: NoNode, started: float, what: str, nominated: str | None = None
-    ) -> None:
+    def _tell(self, record: QueuedPod, why: NoNode, started: float, nominated: str | None = None) -> None:
         state = self._state
         record.attempts += 1
         record.tried = state.now
-        record.rejected_by = why.rules
+        record.refused_by = why.rules
         result = measured.ERROR if why.failed else measured.UNSCHEDULABLE
         state.metrics.ended(result, record.profile, state.timer() - started)
-        state.story.tell(state.now, record.key, what, why.message)
         state.reports.failed(record.pod, why.message, state.now)
         name = "/".join(record.key)
         state.reports.tell(FailedAttempt(name, record.attempts, why.message, why.rules, why.failed))
@@ -138,7 +132,7 @@ class SchedulingCycle:
             if reserves_claims(pod_class) and claims.needs_of(pod_class).unallocated:
                 state.metrics.unallocated.labels(pod_class.profile).inc()
         reason = SCHEDULER_ERROR if why.failed else UNSCHEDULABLE
-        state.statements.want(record, reason, why.message, nominated)
+        state.pod_conditions.want(record, reason, why.message, nominated)
 
     # --- groups -------------------------------------------------------------------------------------
 
@@ -166,7 +160,7 @@ class SchedulingCycle:
             message = group.state.no_room(len(members), found.message)
             found = replace(found, message=message, failed=False)
             for record in members:
-                self._tell(record, found, started, "group found no room")
+                self._tell(record, found, started)
                 state.queue.set_aside(record, state.now)
             state.group_conditions.not_placed(group, UNSCHEDULABLE, found.message)
             return
@@ -196,7 +190,7 @@ class SchedulingCycle:
             pod_class = self._placer.class_of(record)
             if pod_class is None or _seeks_any(pod_class, cleared):
                 continue
-            if not state.founding.clears(record, pod_class, state.now, state.ready):
+            if not state.announcements.clears(record, pod_class, state.now, state.ready):
                 for other in members:
                     state.queue.gate(other)
                 return False
@@ -300,11 +294,8 @@ class BindingCycle:
             state.ready += claims
         deadline = now + max(waits.values()) if waits else None
         state.queue.assume(record, choice.pod_class, choice.node, now, deadline)
-        if waits:
-            state.story.tell(now, record.key, f"wait for {' and '.join(waits)} on {choice.node}")
-        else:
+        if not waits:
             self._send(record)
-            state.story.tell(now, record.key, f"bind to {choice.node}")
 
     def resume(self) -> None:
         """Send again what was put off, unless the node is gone."""
@@ -423,7 +414,6 @@ class BindingCycle:
             state.queue.confirm(record)
             state.count_placed(record, action.node, record.pod)
             return
-        state.story.tell(outcome.at, record.key, f"failed to bind to {action.node}", outcome.message)
         if outcome.code == 429:
             # It was not made, but the decision stands: to move the pod now would undo what others rely on.
             state.queue.put_off(record, outcome.at, outcome.retry_after)
@@ -450,7 +440,7 @@ class BindingCycle:
             state.forget(record.key, record.pod)  # another pod of that name; the watch brings it
         elif pod.spec.node_name:
             self._bound_after_all(record, pod.spec.node_name)
-        elif state.founding.is_late(record.key, outcome.at):
+        elif state.announcements.is_late(record.key, outcome.at):
             state.retract(record, "another scheduler may start the group by now", outcome.at)
         elif record.repeats > REPEATS or record.node not in state.mirror.cluster.nodes.slot_of:
             state.retract(record, "the binding failed again and again", outcome.at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from itertools import count
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.state.pod_class import PodClass
-from berth.kube.api_resources import POD_GROUPS
-from berth.kube.objects import Condition, Key, Pod, PodGroup, RawObject
+from berth.kube.api_resources import POD_GROUPS, PODS
+from berth.kube.objects import Condition, Key, Pod, PodGroup
 from berth.kube.pods import (
     GATED_MEMBERS,
     GroupKey,
@@ -25,15 +24,15 @@ from berth.kube.pods import (
     minimum_of,
     pod_condition,
 )
-from berth.kube.times import stamp
 from berth.kube.versions import VERSIONS, KubernetesVersion
-from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.kube.well_known import DELETED
 from berth.machines.contract import Action, Event, Outcome, Patch
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.scheduler.preparing import Nominations
+from berth.machines.requests import new_condition, status_report
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
-from berth.scheduler.reports import Statement, Statements, pod_status_patch, timed_condition
+from berth.scheduler.reports import ConditionWriter, WantedCondition, timed_condition
+from berth.scheduler.reservations import Nominations
 
 
 @dataclass(slots=True, eq=False)
@@ -144,7 +143,7 @@ class Groups:
 _TYPES = {version.pod_group_api: version.pod_group_condition for version in VERSIONS.values()}
 
 
-class GroupConditions(Statements[GroupKey]):
+class GroupConditions(ConditionWriter[GroupKey]):
     """Whether the pods of PodGroups were placed.
 
     Args:
@@ -165,36 +164,22 @@ class GroupConditions(Statements[GroupKey]):
 
     def _want(self, group: Group, status: str, reason: str, message: str) -> None:
         if group.key[0] == POD_GROUPS:
-            self._open[group.key] = Statement(next(self._numbers), status, reason, message)
+            self._open[group.key] = WantedCondition(next(self._numbers), status, reason, message)
 
-    def _write(self, key: GroupKey, statement: Statement, now: float) -> Action | None:
+    def _write(self, key: GroupKey, wanted: WantedCondition, now: float) -> Action | None:
         group = self._groups.object_of(key)
         if group is None:
             return None
         # An upgraded server may have the groups in its own version before it is followed as that.
         kind = _TYPES.get((group.api_version or "").rpartition("/")[2], self._type)
         stated = condition(group.status.conditions if group.status else None, kind)
-        if stated is not None and (stated.status == "True" or _says(stated, statement)):
+        if stated is not None and (stated.status == "True" or _says(stated, wanted)):
             return None
-        since = stated.last_transition_time if stated and stated.status == statement.status else None
-        entry: RawObject = {
-            "type": kind,
-            "status": statement.status,
-            "reason": statement.reason,
-            "message": statement.message,
-            "lastTransitionTime": since or stamp(now),
-        }
+        entry = new_condition(kind, wanted.status, wanted.reason, wanted.message, now, stated)
         if group.metadata.generation is not None:
             entry["observedGeneration"] = group.metadata.generation
-        return Patch(
-            resource=POD_GROUPS,
-            key=key[1:],
-            body={"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [entry]}},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            purpose=SchedulerPurpose.GROUP,
-            attempt=statement.number,
-        )
+        body, purpose = {"status": {"conditions": [entry]}}, SchedulerPurpose.GROUP
+        return status_report(POD_GROUPS, group, body, purpose=purpose, attempt=wanted.number)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         # Settled: it is there, or the group is another one, or we may not.
@@ -202,9 +187,9 @@ class GroupConditions(Statements[GroupKey]):
         self._answered((POD_GROUPS, *action.key), action, outcome, settled=settled)
 
 
-def _says(stated: Condition, statement: Statement) -> bool:
+def _says(stated: Condition, wanted: WantedCondition) -> bool:
     found = (stated.status, stated.reason or "", stated.message or "")
-    return found == (statement.status, statement.reason, statement.message)
+    return found == (wanted.status, wanted.reason, wanted.message)
 
 
 # --- who starts a group of pods that want each other, when several schedulers serve one cluster ------
@@ -236,15 +221,14 @@ class _Announcement:
     order: int = 0
 
 
-class Founding:
+class GroupAnnouncements:
     """The announcements of all schedulers, and our pods that wait because of them."""
 
     def __init__(
-        self, mirror: Mirror, queue: SchedulingQueue, nominations: Nominations, *, enabled: bool
+        self, mirror: Mirror, queue: SchedulingQueue, nominations: Nominations, identity: str | None
     ) -> None:
         self._mirror, self._queue, self._nominations = mirror, queue, nominations
-        self._enabled = enabled
-        self._identity = str(uuid.uuid4())
+        self._identity = identity  # no other scheduler has the same; None: we are the only one
         self._numbers = count(1)
         self._seen: dict[Key, _Announcement] = {}
         self._asked: dict[Key, _Announcement] = {}  # our own
@@ -257,7 +241,7 @@ class Founding:
 
     def see(self, key: Key, pod: Pod, now: float, *, gone: bool) -> None:
         """Take note of a pod of any scheduler, after it was taken note of where it is."""
-        if not self._enabled:
+        if self._identity is None:
             return
         open_ = not (gone or pod.spec.node_name or is_terminating(pod) or is_finished(pod))
         token = _token(pod) if open_ else None
@@ -289,7 +273,7 @@ class Founding:
 
     def clears(self, record: QueuedPod, pod_class: PodClass, now: float, ready: list[Action]) -> bool:
         """Whether a pod may be bound; if not it is gated, and perhaps announced, and tried again in time."""
-        if not self._enabled or not pod_class.required_affinity:
+        if self._identity is None or not pod_class.required_affinity:
             return True
         with self._nominations.without_any():
             rules = plan_for(self._mirror.cluster, pod_class).topology_rules
@@ -326,7 +310,8 @@ class Founding:
         token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
         self._asked[record.key] = _Announcement(token, pod_class, now)
         change = {"conditions": [timed_condition(FIRST_OF_GROUP, "True", "FirstOfGroup", token, now)]}
-        return pod_status_patch(record.pod, change, record.key, SchedulerPurpose.ANNOUNCEMENT, record.attempt)
+        purpose = SchedulerPurpose.ANNOUNCEMENT
+        return status_report(PODS, record.pod, {"status": change}, purpose=purpose, attempt=record.attempt)
 
     def done(self, action: Action, outcome: Outcome) -> str | None:
         """Learn what became of an announcement; whether it holds is seen in the watch.

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """The scheduler.
+    """Gives pods without a node one: queues them, decides, makes room by preemption, and binds.
 
     Attributes:
         state: Everything it knows.
@@ -73,9 +73,10 @@ class Scheduler:
         clock: Callable[[], float] = steady,
         timer: Callable[[], float] = time.perf_counter,
         tell: TellFailed = silent,
+        identity: str = "berth",
     ) -> None:
         metrics = metrics or SchedulerMetrics(timer)
-        state = self.state = SchedulerState(settings, metrics, timer, tell)
+        state = self.state = SchedulerState(settings, metrics, timer, tell, identity)
         state.now = clock()
         groups = state.groups if state.version.entities_counted else None
         if groups is not None:
@@ -127,9 +128,9 @@ class Scheduler:
         for pod_class, records in state.queue.unschedulable():
             answers: dict[frozenset[str], str | None] = {}
             for record in records:
-                if record.rejected_by not in answers:
-                    answers[record.rejected_by] = self._helpful(pod_class, record.rejected_by, events)
-                event = answers[record.rejected_by]
+                if record.refused_by not in answers:
+                    answers[record.refused_by] = self._helpful(pod_class, record.refused_by, events)
+                event = answers[record.refused_by]
                 if record.nominated and pod_class is not None and slot_of.get(record.nominated) in cleared:
                     event = PodDeleted.__name__
                 if event is not None:
@@ -139,13 +140,13 @@ class Scheduler:
                     state.queue.activate(record, state.now)
 
     def _helpful(
-        self, pod_class: PodClass | None, rejected_by: frozenset[str], events: Iterable[ClusterEvent]
+        self, pod_class: PodClass | None, refused_by: frozenset[str], events: Iterable[ClusterEvent]
     ) -> str | None:
-        """The first event that can help those of a class whom these rules rejected."""
+        """The first event that can help those of a class whom these rules refused."""
         cluster = self.state.mirror.cluster
         if pod_class is None:
             return None
-        helpful = (event for event in events if can_help(cluster, pod_class, rejected_by, event))
+        helpful = (event for event in events if can_help(cluster, pod_class, refused_by, event))
         return next((type(event).__name__ for event in helpful), None)
 
     # --- deciding -----------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class Scheduler:
         may_place = not self._draining and queue.in_flight < state.settings.in_flight
         if state.reports.recorder.waiting or (may_place and queue.any_active):
             return 0.0
-        times = [state.reports.recorder.due(), state.statements.due(), state.founding.due()]
+        times = [state.reports.recorder.due(), state.pod_conditions.due(), state.announcements.due()]
         times.append(state.group_conditions.due())
         times += [when for when, _ in state.retries]
         if not self._draining:
@@ -171,14 +172,14 @@ class Scheduler:
         state.now = now
         self._requeue()
         state.queue.flush(now)
-        state.founding.look(now)
+        state.announcements.look(now)
         self._binding.give_up_late()
         state.ready += [action for when, action in state.retries if when <= now]
         state.retries = [entry for entry in state.retries if entry[0] > now]
         if not self._draining:
             self._binding.resume()
             self._scheduling.run()
-        state.ready += state.statements.take(now)
+        state.ready += state.pod_conditions.take(now)
         state.ready += state.group_conditions.take(now)
         actions, state.ready = state.ready, []
         return actions + state.reports.recorder.take(now)
@@ -189,12 +190,12 @@ class Scheduler:
         match action.purpose:
             case RecorderPurpose.EVENT:
                 state.reports.recorder.done(action, outcome)
-            case SchedulerPurpose.STATEMENT:
-                state.statements.done(action, outcome)
+            case SchedulerPurpose.CONDITION:
+                state.pod_conditions.done(action, outcome)
             case SchedulerPurpose.GROUP:
                 state.group_conditions.done(action, outcome)
             case SchedulerPurpose.ANNOUNCEMENT:
-                why, record = state.founding.done(action, outcome), state.queue.pending(action.key)
+                why, record = state.announcements.done(action, outcome), state.queue.pending(action.key)
                 if why is not None and record is not None:
                     state.reports.failed(record.pod, why, outcome.at)
             case SchedulerPurpose.PREEMPTION:
@@ -204,7 +205,7 @@ class Scheduler:
 
     def confirms(self, action: Action) -> bool:
         """Whether to send a request: not a binding that others do not wait for any more."""
-        return not (isinstance(action, Bind) and self.state.founding.is_late(action.key, self._clock()))
+        return not (isinstance(action, Bind) and self.state.announcements.is_late(action.key, self._clock()))
 
     def validate(self) -> list[str]:
         """What is wrong with the state between two steps; for tests."""
@@ -238,7 +239,7 @@ class PodEvents:
             state.settle(key, pod)
         else:
             self._seen_without_node(key, pod)
-        state.founding.see(key, pod, state.now, gone=event.change == DELETED)
+        state.announcements.see(key, pod, state.now, gone=event.change == DELETED)
 
     def _seen_without_node(self, key: Key, pod: Pod) -> None:
         state = self._state

@@ -185,7 +185,7 @@ class QueueCollector(Collector):
         refused: Tally[tuple[str, ...]] = Tally()
         for record in self._queue.pods.values():
             if record.phase in (SchedulingPhase.UNSCHEDULABLE, SchedulingPhase.BACKOFF):
-                refused.update((rule, record.profile) for rule in record.rejected_by)
+                refused.update((rule, record.profile) for rule in record.refused_by)
         text = "Pods that found no node, by each rule that refused one."
         yield _gauge("scheduler_unschedulable_pods", text, ("plugin", "profile"), refused.items())
 

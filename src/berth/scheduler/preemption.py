@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from berth.engine.placement.group_placement import NoNode
 from berth.engine.placement.preemption import (
     NEVER,
     TERMINATING,
@@ -13,7 +14,6 @@ from berth.engine.placement.preemption import (
     PreemptionMemory,
     preempt,
 )
-from berth.engine.placement.together import NoNode
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
@@ -25,8 +25,9 @@ from berth.kube.times import seconds_of
 from berth.kube.well_known import DELETED, DISRUPTION_TARGET
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
 from berth.machines.mirror import pod_key
+from berth.machines.requests import status_report
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
-from berth.scheduler.reports import pod_status_patch, timed_condition
+from berth.scheduler.reports import timed_condition
 from berth.scheduler.state import SchedulerState
 
 REASON = "PreemptionByScheduler"
@@ -78,8 +79,6 @@ class Preemptor:
         state.metrics.victims.observe(len(decision.victims))
         record.nominated = decision.node
         state.nominations.hold(record.key, record.pod, pod_class, decision.node)
-        victims = ", ".join(decision.victims)
-        state.story.tell(state.now, record.key, f"make room on {decision.node}", victims)
         for name in decision.victims:
             self._evict(name, record, decision.node)
         if pod_class.options.version.preemption_told:
@@ -132,7 +131,6 @@ class Preemptor:
                 )
                 state.ready.append(removal)
         elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
-            state.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
             state.retries.append((outcome.again(1.0), action))
 
     # --- what is known ------------------------------------------------------------------------------
@@ -179,4 +177,5 @@ def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
     message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     change = {"conditions": [timed_condition(DISRUPTION_TARGET, "True", REASON, message, now)]}
-    return pod_status_patch(victim, change, preemptor.key, SchedulerPurpose.PREEMPTION, preemptor.number)
+    purpose, number = SchedulerPurpose.PREEMPTION, preemptor.number
+    return status_report(PODS, victim, {"status": change}, key=preemptor.key, purpose=purpose, attempt=number)

@@ -36,7 +36,8 @@ class SchedulingPhase(StrEnum):
     ACTIVE = "active"  # to be tried now, by priority and then by age
     BACKOFF = "backoff"  # tried in vain a moment ago
     UNSCHEDULABLE = "unschedulable"  # no cluster event since its last attempt could help it
-    GATED = "gated"  # not to be tried at all: it has gates, or its group is not complete
+    # Not to be tried: it has gates, its group is incomplete, or another scheduler may be starting its group.
+    GATED = "gated"
     SCHEDULING = "scheduling"  # taken from the queue; never between two steps of the machine
     VOLUMES = "volumes"  # assumed on a node, its volumes are being bound and its claims reserved
     BINDING = "binding"  # assumed on a node, the binding was sent or waits to be sent again
@@ -59,7 +60,7 @@ class SchedulerPurpose(Purpose):
     RESERVATION = "reservation"  # reserve its claims to devices
     RETURN = "return"  # give a reservation back
     ANNOUNCEMENT = "announcement"  # tell other schedulers that it starts its group
-    STATEMENT = "statement"  # state in its status why it has no node
+    CONDITION = "condition"  # state in its status why it has no node
     PREEMPTION = "preemption"  # make room for it
     GROUP = "group"  # state in the status of its group whether that was placed
 
@@ -74,7 +75,7 @@ class QueuedPod(msgspec.Struct, eq=False):
         since: When it could first have been tried, which is what users wait from.
         attempts: How often it was tried in vain since its specification last changed.
         tried: When it was last tried.
-        rejected_by: The rules that rejected some node then.
+        refused_by: The rules that refused some node then.
         said: Reason, message and nominated node that were last written into its status.
         nominated: The node that is being cleared for it.
         node: Where it is assumed to be, once it is.
@@ -95,7 +96,7 @@ class QueuedPod(msgspec.Struct, eq=False):
     since: float | None = None
     attempts: int = 0
     tried: float = 0.0
-    rejected_by: frozenset[str] = frozenset()
+    refused_by: frozenset[str] = frozenset()
     said: tuple[str, str, str | None] | None = None
     nominated: str | None = None
     node: str | None = None
@@ -184,7 +185,7 @@ class SchedulingQueue:
         """The pod's specification changed; what was learnt about it is void."""
         self._become(record, SchedulingPhase.GATED)
         record.pod, record.pod_class = pod, pod_class
-        record.attempts, record.rejected_by = 0, frozenset()
+        record.attempts, record.refused_by = 0, frozenset()
 
     # --- pods without a node ----------------------------------------------------------------------
 

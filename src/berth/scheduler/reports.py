@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 
 from berth.engine.rules import LOG_KEYWORDS
 from berth.kube.api_resources import PODS
-from berth.kube.objects import Key, Pod, RawObject, key_of
+from berth.kube.objects import Key, Pod, RawObject
 from berth.kube.pods import pod_condition
-from berth.kube.times import stamp
-from berth.kube.well_known import POD_SCHEDULED, STRATEGIC_PATCH
-from berth.machines.contract import Action, Outcome, Patch
+from berth.kube.well_known import POD_SCHEDULED
+from berth.machines.contract import Action, Outcome
 from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING, Recorder
+from berth.machines.requests import new_condition, status_report
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingQueue
 
 _NOTE_LENGTH = 1024  # of an event
@@ -76,7 +76,7 @@ class Reports:
 
 
 @dataclass(slots=True)
-class Statement:
+class WantedCondition:
     """What the status of an object ought to say.
 
     Attributes:
@@ -94,7 +94,7 @@ class Statement:
     under_way: bool = False
 
 
-class Statements(Generic[_K]):
+class ConditionWriter(Generic[_K]):
     """What is to be written into the status of objects, until it is there.
 
     Nothing is written before it is asked for: a standby keeps quiet.  A write that fails is repeated
@@ -103,9 +103,9 @@ class Statements(Generic[_K]):
 
     def __init__(self) -> None:
         self._numbers = count(1)
-        self._open: dict[_K, Statement] = {}
+        self._open: dict[_K, WantedCondition] = {}
 
-    def _write(self, key: _K, statement: Statement, now: float) -> Action | None:
+    def _write(self, key: _K, wanted: WantedCondition, now: float) -> Action | None:
         """The request that makes the status say so; None if it does, or there is no such object any more."""
         raise NotImplementedError
 
@@ -115,31 +115,33 @@ class Statements(Generic[_K]):
     def take(self, now: float) -> list[Action]:
         """The writes that are due."""
         actions: list[Action] = []
-        for key, statement in list(self._open.items()):
-            if statement.under_way or statement.due > now:
+        for key, wanted in list(self._open.items()):
+            if wanted.under_way or wanted.due > now:
                 continue
-            action = self._write(key, statement, now)
+            action = self._write(key, wanted, now)
             if action is None:
                 del self._open[key]
             else:
-                statement.under_way = True
+                wanted.under_way = True
                 actions.append(action)
         return actions
 
-    def _answered(self, key: _K, action: Action, outcome: Outcome, *, settled: bool) -> Statement | None:
+    def _answered(
+        self, key: _K, action: Action, outcome: Outcome, *, settled: bool
+    ) -> WantedCondition | None:
         """Learn what became of a write: what is settled with it, or it is made again after a pause."""
-        statement = self._open.get(key)
-        if statement is None or statement.number != action.attempt:
+        wanted = self._open.get(key)
+        if wanted is None or wanted.number != action.attempt:
             return None  # something newer is to be said
         if settled:
             return self._open.pop(key)
-        statement.tries += 1
-        statement.due = outcome.again(_PAUSES.after(statement.tries))
-        statement.under_way = False
+        wanted.tries += 1
+        wanted.due = outcome.again(_PAUSES.after(wanted.tries))
+        wanted.under_way = False
         return None
 
 
-class PodStatements(Statements[Key]):
+class PodConditions(ConditionWriter[Key]):
     """Why pods have no node, and which one is being cleared for them."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
@@ -147,19 +149,20 @@ class PodStatements(Statements[Key]):
         self._queue = queue
 
     def want(self, record: QueuedPod, reason: str, message: str, nominated: str | None = None) -> None:
-        self._open[record.key] = Statement(next(self._numbers), "False", reason, message, nominated)
+        self._open[record.key] = WantedCondition(next(self._numbers), "False", reason, message, nominated)
         pods = self._queue.pods
         if len(self._open) > 2 * len(pods) + 1024:
             self._open = {key: found for key, found in self._open.items() if key in pods}
 
-    def _write(self, key: Key, statement: Statement, now: float) -> Action | None:
+    def _write(self, key: Key, wanted: WantedCondition, now: float) -> Action | None:
         record = self._queue.pending(key)
-        change = None if record is None else _difference(record, statement, now)
+        change = None if record is None else _difference(record, wanted, now)
         if record is None or not change:
             return None
         # In the version it was last seen in: a pod that was bound meanwhile must not be told otherwise.
-        return pod_status_patch(
-            record.pod, change, key, SchedulerPurpose.STATEMENT, statement.number, in_version=True
+        purpose, number = SchedulerPurpose.CONDITION, wanted.number
+        return status_report(
+            PODS, record.pod, {"status": change}, in_version=True, purpose=purpose, attempt=number
         )
 
     def done(self, action: Action, outcome: Outcome) -> None:
@@ -169,7 +172,7 @@ class PodStatements(Statements[Key]):
             record.said = (said.reason, said.message, said.nominated)
 
 
-def _difference(record: QueuedPod, statement: Statement, now: float) -> RawObject:
+def _difference(record: QueuedPod, wanted: WantedCondition, now: float) -> RawObject:
     """What has to change in the pod's status."""
     status = record.pod.status
     if record.said is not None:
@@ -178,11 +181,11 @@ def _difference(record: QueuedPod, statement: Statement, now: float) -> RawObjec
         reason, message = _stated(record.pod)
         nominated = (status.nominated_node_name if status else None) or None
     change: RawObject = {}
-    if (reason, message) != (statement.reason, statement.message):
-        entry = timed_condition(POD_SCHEDULED, statement.status, statement.reason, statement.message, now)
+    if (reason, message) != (wanted.reason, wanted.message):
+        entry = timed_condition(POD_SCHEDULED, wanted.status, wanted.reason, wanted.message, now)
         change["conditions"] = [entry]
-    if nominated != statement.nominated:
-        change["nominatedNodeName"] = statement.nominated
+    if nominated != wanted.nominated:
+        change["nominatedNodeName"] = wanted.nominated
     return change
 
 
@@ -196,39 +199,4 @@ def _stated(pod: Pod) -> tuple[str, str]:
 
 def timed_condition(kind: str, status: str, reason: str, message: str, now: float) -> RawObject:
     """A condition of a pod that changes now."""
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": None,
-        "lastTransitionTime": stamp(now),
-    }
-
-
-def pod_status_patch(
-    pod: Pod,
-    change: RawObject,
-    key: Key,
-    purpose: SchedulerPurpose,
-    attempt: int,
-    *,
-    in_version: bool = False,
-) -> Patch:
-    """A change of a pod's status, made for the pod of `key`, if it is still the one that was seen.
-
-    With `in_version` only if nothing else has changed, either.
-    """
-    guard = {"uid": pod.metadata.uid}
-    if in_version:
-        guard["resourceVersion"] = pod.metadata.resource_version
-    return Patch(
-        resource=PODS,
-        key=key,
-        at=key_of(pod.metadata),
-        body={"metadata": guard, "status": change},
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        purpose=purpose,
-        attempt=attempt,
-    )
+    return {**new_condition(kind, status, reason, message, now), "lastProbeTime": None}

@@ -13,13 +13,12 @@ from berth.kube.well_known import SCHEDULER_ERROR
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
-from berth.machines.recorder import Story
 from berth.scheduler import metrics as measured
-from berth.scheduler.groups import Founding, GroupConditions, Groups
+from berth.scheduler.groups import GroupAnnouncements, GroupConditions, Groups
 from berth.scheduler.metrics import SchedulerMetrics
-from berth.scheduler.preparing import Nominations, Reservations, VolumeWork
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
-from berth.scheduler.reports import FailedAttempt, PodStatements, Reports, TellFailed
+from berth.scheduler.reports import FailedAttempt, PodConditions, Reports, TellFailed
+from berth.scheduler.reservations import Nominations, Reservations, VolumeWork
 
 # Bindings under way at a time: enough to keep a server busy while its answers are dealt with. More would
 # leave less of it to others, and decisions are best made late.
@@ -67,6 +66,7 @@ class SchedulerState:
         metrics: SchedulerMetrics,
         timer: Callable[[], float],
         tell: TellFailed,
+        identity: str,
     ) -> None:
         self.settings = settings
         self.metrics = metrics
@@ -77,32 +77,37 @@ class SchedulerState:
         self.version = next(iter(settings.profiles.values())).version
         self.group_conditions = GroupConditions(self.groups, self.version)
         self.nominations = Nominations(self.mirror)
-        self.founding = Founding(self.mirror, self.queue, self.nominations, enabled=settings.announce_groups)
+        announcer = identity if settings.announce_groups else None
+        self.announcements = GroupAnnouncements(self.mirror, self.queue, self.nominations, announcer)
         self.volumes = VolumeWork(self.mirror)
         self.reservations = Reservations(self.mirror)
         self.reports = Reports(settings.component, tell)
-        self.statements = PodStatements(self.queue)
-        self.story = Story()
+        self.pod_conditions = PodConditions(self.queue)
         self.ready: list[Action] = []
         self.retries: list[tuple[float, Action]] = []
         self.now = 0.0
 
     def gate(self, record: QueuedPod, reason: str, message: str) -> None:
         self.queue.gate(record)
-        self.statements.want(record, reason, message)
+        self.pod_conditions.want(record, reason, message)
 
     # --- leaving the queue --------------------------------------------------------------------------
 
     def forget(self, key: Key, pod: Pod) -> None:
         """The pod is gone, or not ours to place any more."""
         record = self.queue.drop(key)
-        self.volumes.forget(key)
-        if record is not None and record.phase is SchedulingPhase.VOLUMES:
-            self.ready += self.reservations.give_back(key)
-        self.reservations.forget(key)
+        if record is None or record.phase is not SchedulingPhase.VOLUMES:
+            self.reservations.forget(key)
         self.groups.leave(key, pod)
         self.nominations.release(key)
-        self.mirror.forget(key, pod)
+        self.release(key, pod)
+
+    def release(self, key: Key, pod: Pod) -> None:
+        """The pod is not on its node: its claims, its volumes and its room there are free again."""
+        self.ready += self.reservations.give_back(key)
+        self.volumes.forget(key)
+        if self.nominations.node_of(key) is None:
+            self.mirror.forget(key, pod)
 
     def settle(self, key: Key, pod: Pod) -> None:
         """The pod was seen on a node."""
@@ -130,15 +135,13 @@ class SchedulerState:
         message = f"binding rejected: {why}"
         self.reports.failed(record.pod, message, at)
         self.reports.tell(FailedAttempt("/".join(record.key), record.attempts + 1, message, error=True))
-        self.ready += self.reservations.give_back(record.key)
+        self.release(record.key, record.pod)
         if is_terminating(record.pod):
             self.forget(record.key, record.pod)
             return
-        self.volumes.forget(record.key)
-        self.mirror.forget(record.key, record.pod)
         self.queue.give_back(record, at, wait)
         self.groups.wait(record)
-        self.statements.want(record, SCHEDULER_ERROR, message)
+        self.pod_conditions.want(record, SCHEDULER_ERROR, message)
 
     def validate(self) -> Iterator[str]:
         """What is wrong, between two steps: what the parts know of a pod has to agree."""

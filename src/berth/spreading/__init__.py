@@ -1,10 +1,11 @@
-"""Groups that were spread when they were placed stay so when they shrink.
+"""Keeps groups of pods spread after they were placed.
 
-The ReplicaSet controller deletes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost` first;
-this machine keeps the costs of spread pods in the order in which they are best removed.
+The ReplicaSet controller deletes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost` first:
+this machine writes deletion costs in the order in which the pods of a group are best removed.  It also says
+which pods of an uneven group should move; the eviction controller asks it, and evicts them.
 """
 
 from berth.spreading.groups import SpreadingSettings
-from berth.spreading.machine import KeepSpread
+from berth.spreading.machine import SpreadController
 
-__all__ = ["KeepSpread", "SpreadingSettings"]
+__all__ = ["SpreadController", "SpreadingSettings"]

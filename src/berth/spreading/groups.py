@@ -13,7 +13,8 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import Selector
-from berth.machines.rates import Backoff
+from berth.machines.contract import expect
+from berth.machines.rates import Backoff, ReturnMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,12 @@ class SpreadGroups:
             del self.by_key[group.key]
             self._concerned.clear()
 
+    def validate(self) -> None:
+        """Check that every group has pods, which know it."""
+        for key, group in self.by_key.items():
+            expect(group.pods, "a group without pods was not forgotten", key)
+            expect(all(self._of_pod.get(pod) == key for pod in group.pods), "its pods are elsewhere", key)
+
     def of(self, pod: Key) -> SpreadReplicaSet | None:
         """The group of a pod."""
         key = self._of_pod.get(pod)
@@ -114,7 +121,7 @@ class SpreadGroups:
 
 # --- one group after the other, and no circles ------------------------------------------------------
 # Whose turn it is to move a pod goes round, as a plan of all groups has it.  A turn ends when the replacement
-# has a node: so each move is judged by where the last one landed, and what is done is what was planned.
+# has a node: so each move is judged by where the last one went, and what is done is what was planned.
 # Nobody is waited for longer than a while: whoever is held up, by a rate, a halt or a container that does not
 # start, may go later, and is not in the way of the others until then.  A replacement that did no good keeps
 # its workload where it is, longer each time.
@@ -127,15 +134,15 @@ class Turns:
 
     Attributes:
         given: Who may move now, and since when; the last of them has the turn.
-        asked: Who was asked since the last replacement landed, and has nobody to move.
-        landed: When that was.
+        asked: Who was asked since the last replacement got a node, and has nobody to move.
+        replaced: When that was.
     """
 
     def __init__(self) -> None:
         self._last: Key | None = None
         self.given: dict[Key, float] = {}
         self.asked: set[Key] = set()
-        self.landed = 0.0
+        self.replaced = 0.0
 
     def in_order(self, keys: Iterable[Key]) -> list[Key]:
         """The groups that are to be asked, the next one first."""
@@ -153,11 +160,11 @@ class Turns:
         since = next(reversed(self.given.values()), None)
         return since + PATIENCE if since is not None and now < since + PATIENCE else None
 
-    def end(self, key: Key, landed: float | None = None) -> None:
-        """A group moves nobody any more, or its replacement landed, at that time."""
+    def end(self, key: Key, replaced: float | None = None) -> None:
+        """A group moves nobody any more, or its replacement got a node, at that time."""
         self.given.pop(key, None)
-        if landed is not None:
-            self.landed = landed
+        if replaced is not None:
+            self.replaced = replaced
             self.asked.clear()
 
     def rest(self) -> None:
@@ -165,68 +172,49 @@ class Turns:
         self._last = None
 
 
-# --- where replacements landed ----------------------------------------------------------------------
+# --- where replacements went ------------------------------------------------------------------------
 
 _RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
-_MEMORY = 3600.0  # landings are remembered for so long, and after a pause for as long again
-_MOST_LANDINGS = 100
+_MOST_REPLACEMENTS = 100
 
 
 @dataclass(slots=True)
-class LandingMemory:
-    """Where replacements of a workload landed, and how often that was no good.
+class ReplacementMemory(ReturnMemory):
+    """Where replacements of a workload went, and how often that was no good."""
 
-    Attributes:
-        until: Until when it stays as it is.
-    """
+    _replacements: dict[str, str] = field(default_factory=dict)  # pod -> node
 
-    _bound: Callable[[str], Pod | None]
-    touched: float
-    until: float = 0.0
-    _landings: dict[str, str] = field(default_factory=dict)  # pod -> node
-    _returns: int = 0
+    def keep(self, replacements: dict[str, str], now: float) -> None:
+        """Replacements went where it helps."""
+        self._replacements |= replacements
+        while len(self._replacements) > _MOST_REPLACEMENTS:
+            del self._replacements[next(iter(self._replacements))]
+        self.moved = now
 
-    def keep(self, landings: dict[str, str], now: float) -> None:
-        """Replacements landed where it helps."""
-        self._landings |= landings
-        while len(self._landings) > _MOST_LANDINGS:
-            del self._landings[next(iter(self._landings))]
-        self.touched = now
-
-    def notice_lost(self, node: str | None, now: float) -> None:
-        """Back off if a replacement went to the same node before, and did not stay there.
+    def notice_lost(self, node: str | None, bound: Callable[[str], Pod | None], now: float) -> None:
+        """Back off if a replacement went to the same node before, and did not stay there; `bound` finds pods.
 
         Whatever else was lost was lost with it, such as a whole zone: that counts once.
         """
         there = {
-            pod: landing
-            for pod, landing in self._landings.items()
-            if (bound := self._bound(pod)) is not None and bound.spec.node_name == landing
+            name: chosen
+            for name, chosen in self._replacements.items()
+            if (pod := bound(name)) is not None and pod.spec.node_name == chosen
         }
-        if any(landing == node for pod, landing in self._landings.items() if pod not in there):
-            self._landings = there
+        if any(chosen == node for name, chosen in self._replacements.items() if name not in there):
+            self._replacements = there
             self.back_off(now)
 
-    def back_off(self, now: float) -> None:
-        """It was no good again."""
-        self._returns += 1
-        self.touched = now
-        self.until = now + _RETURNS.after(self._returns)
 
-    def is_over(self, now: float) -> bool:
-        return now > max(self.until, self.touched) + _MEMORY
+class ReplacementMemories:
+    """What became of replacements, by the uid of the workload."""
 
+    def __init__(self) -> None:
+        self._by_uid: dict[str, ReplacementMemory] = {}
 
-class Landings:
-    """The memories, by the uid of the workload; `bound` finds a pod that has a node."""
-
-    def __init__(self, bound: Callable[[str], Pod | None]) -> None:
-        self._bound = bound
-        self._by_uid: dict[str, LandingMemory] = {}
-
-    def of(self, uid: str, now: float) -> LandingMemory:
+    def of(self, uid: str, now: float) -> ReplacementMemory:
         memory = self._by_uid.get(uid)
         if memory is None or memory.is_over(now):
             self._by_uid = {each: known for each, known in self._by_uid.items() if not known.is_over(now)}
-            memory = self._by_uid[uid] = LandingMemory(self._bound, now)
+            memory = self._by_uid[uid] = ReplacementMemory(_RETURNS, now)
         return memory

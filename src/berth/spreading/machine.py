@@ -47,10 +47,10 @@ class SpreadingMetrics:
 
 
 COMPONENT = "keep-spread"
-_GROUPS_AT_ONCE = 50  # so that others come to their turn
-_PLANS_AT_ONCE = 5  # of those that are to be moved, which takes longer
-_FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
-_NOTHING = Standing()  # is thought of a group that nobody has looked at
+_GROUPS_AT_ONCE = 50  # ranked in one call, so that other machines get their turn
+_PLANS_AT_ONCE = 5  # groups whose moves are planned in one call; planning takes longer than ranking
+_FREED = 5.0  # seconds after a pod went until groups without a better place are looked at again
+_NOTHING = Standing()  # of a group that nobody has looked at
 TellPlan = Callable[[Move], None]
 
 _BACKOFF = Backoff(first=1.0, longest=60.0)
@@ -60,8 +60,8 @@ class SpreadingPurpose(Purpose):
     COST = "cost"
 
 
-class KeepSpread(Collector):
-    """The machine.
+class SpreadController(Collector):
+    """Writes the deletion costs of spread pods, and has groups that are uneven rebalanced.
 
     Args:
         cache: What the watches have shown.
@@ -127,7 +127,7 @@ class KeepSpread(Collector):
                 self._changed_nodes[event.key[1]] = None
         elif event.resource == BUDGETS:
             standings = self.rebalancer.standings.items()
-            self._changed.update((key, None) for key, each in standings if each.refusal == BUDGET)
+            self._changed.update((key, None) for key, each in standings if each.stays_because == BUDGET)
         elif event.resource == REPLICA_SETS:
             self._look_at(event.key)
         elif event.resource == DEPLOYMENTS:
@@ -229,16 +229,16 @@ class KeepSpread(Collector):
         if self.rebalancer.is_opted_out(group):
             self.rebalancer.forget(group.key)
             return
-        known = self.rebalancer.standings.get(group.key, _NOTHING).refusal
+        known = self.rebalancer.standings.get(group.key, _NOTHING).stays_because
         again = self.rebalancer.look_at(group, now)
         if again is not None:
-            if self.rebalancer.standings.get(group.key, _NOTHING).refusal == BACKED_OFF != known:
+            if self.rebalancer.standings.get(group.key, _NOTHING).stays_because == BACKED_OFF != known:
                 self._tell_pause(group, again - now, now)
             self._due.setdefault(group.key, max(again, now + self._settings.settle))
 
     def _take_turns(self, now: float) -> None:
         """Who moves next is decided once all are looked at whom the last move, or whatever was, concerns."""
-        known = max(now, self.rebalancer.turns.landed + self._settings.settle)
+        known = max(now, self.rebalancer.turns.replaced + self._settings.settle)
         if any(when <= known for when in self._due.values()):
             self._turn_due = None
         elif not self._settings.dry_run:
@@ -329,6 +329,11 @@ class KeepSpread(Collector):
 
     def drain(self) -> None:
         self._draining = True
+
+    def validate(self) -> None:
+        """Check what holds between any two calls; for tests."""
+        self.groups.validate()
+        self.rebalancer.validate()
 
     def collect(self) -> Iterator[Metric]:
         """Metrics of what is known anyway."""

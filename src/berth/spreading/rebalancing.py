@@ -2,7 +2,7 @@
 
 It decides only who should move; the machine that evicts asks it, and has all the care: budgets, rates, halts,
 paces.  A group is looked at when something happened to it, to nodes, or to what stood in its way, and moved
-only while it is at rest and when it is its turn.  Where replacements landed is remembered: one that did not
+only while it is at rest and when it is its turn.  Where replacements went is remembered: one that did not
 help, or did not stay, keeps the whole workload where it is for a while, longer each time.
 """
 
@@ -38,12 +38,12 @@ from berth.kube.pods import is_active, is_ready, is_terminating
 from berth.kube.selectors import is_guarded
 from berth.kube.well_known import KEEP_SPREAD
 from berth.machines.cache import Cache
-from berth.machines.contract import MoveSource, WantedMove
+from berth.machines.contract import MoveSource, WantedMove, expect
 from berth.machines.mirror import Mirror, pod_key
 from berth.spreading.groups import (
     PATIENCE,
-    LandingMemory,
-    Landings,
+    ReplacementMemories,
+    ReplacementMemory,
     SpreadGroups,
     SpreadingSettings,
     SpreadReplicaSet,
@@ -63,13 +63,13 @@ _MOST_ASKED = 20  # whether it is their turn, so that others come to theirs
 
 @dataclass(slots=True)
 class _UnderWay:
-    """A move whose eviction was sent, and whose replacement has not landed yet."""
+    """A move whose eviction was sent, and whose replacement has no node yet."""
 
     move: Move
     uid: str
     at: float
     known: frozenset[str]  # the uids of the pods that the group had
-    landed: bool = False  # the replacement has a node
+    replaced: bool = False  # the replacement has a node
 
 
 @dataclass(slots=True)
@@ -80,13 +80,13 @@ class Standing:
         move: What is wanted, when it is its turn.
         since: From when on.
         planned: How many moves it takes, this one included, if all others stay.
-        refusal: Why there is none though it is uneven; empty if there is nothing to say.
+        stays_because: Why there is none though it is uneven; empty if there is nothing to say.
     """
 
     move: Move | None = None
     since: float = 0.0
     planned: int = 0
-    refusal: str = ""
+    stays_because: str = ""
 
 
 TellTurn = Callable[[SpreadReplicaSet, Standing, float], None]
@@ -100,7 +100,7 @@ class Rebalancer(MoveSource):
         plans: How many were made.
         turns: Who may move now.
         standings: By group, of those that may be moved.
-        done: How many replacements landed where it helped.
+        done: How many replacements went where it helped.
         refusals: How often groups were refused, by reason.
     """
 
@@ -112,7 +112,7 @@ class Rebalancer(MoveSource):
         self._groups = groups
         self._settings = settings
         self._under_way: dict[Key, _UnderWay] = {}
-        self._landings = Landings(mirror.pod)
+        self._replacements = ReplacementMemories()
         self._changed_nodes: dict[str, float] = {}
         self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
@@ -200,9 +200,9 @@ class Rebalancer(MoveSource):
 
     def _enter(self, group: SpreadReplicaSet, how: Rebalance, move: Move | None, refusal: str) -> None:
         known = self.standings.setdefault(group.key, Standing())
-        if refusal and refusal != known.refusal:
+        if refusal and refusal != known.stays_because:
             self.refusals[refusal] += 1
-        was, known.refusal = known.move, refusal
+        was, known.stays_because = known.move, refusal
         if move is None:
             known.move, known.planned = None, 0
             if refusal != UNDER_WAY:
@@ -222,9 +222,15 @@ class Rebalancer(MoveSource):
         self._under_way.pop(key, None)
         self._end_turn(key)
 
-    def _end_turn(self, key: Key, landed: float | None = None) -> None:
+    def _end_turn(self, key: Key, replaced: float | None = None) -> None:
         self.revision += key in self.turns.given
-        self.turns.end(key, landed)
+        self.turns.end(key, replaced)
+
+    def validate(self) -> None:
+        """Check that who may move or is moving is known, and that nobody is both wanted and refused."""
+        expect(self.standings.keys() >= {*self.turns.given, *self._under_way}, "a group was half forgotten")
+        for key, standing in self.standings.items():
+            expect(standing.move is None or not standing.stays_because, "it is to move, and is not", key)
 
     # --- whose turn it is ---------------------------------------------------------------------------
 
@@ -258,7 +264,7 @@ class Rebalancer(MoveSource):
         return [
             key
             for key, standing in self.standings.items()
-            if (standing.move or key in self._under_way or standing.refusal in NOWHERE_BETTER)
+            if (standing.move or key in self._under_way or standing.stays_because in NOWHERE_BETTER)
             and key not in self.turns.given
             and key in self._groups.by_key
         ]
@@ -272,7 +278,7 @@ class Rebalancer(MoveSource):
         group, sent = self._groups.by_key[key], self._under_way.get(key)
         how = self.how(group)
         if sent is not None:
-            follows = not sent.landed or isinstance(self._next(group, how), Move)
+            follows = not sent.replaced or isinstance(self._next(group, how), Move)
             return sent.at + PATIENCE if follows else self._now
         self.look_at(group, self._now)
         standing = self.standings.get(key)
@@ -282,8 +288,8 @@ class Rebalancer(MoveSource):
             return self._now
         with self._mirror.cluster.without(*going):
             then = self._next(group, how)
-        now = (standing.move.pod, standing.move.landing) if standing.move is not None else None
-        if now == ((then.pod, then.landing) if isinstance(then, Move) else None):
+        now = (standing.move.pod, standing.move.replacement_node) if standing.move is not None else None
+        if now == ((then.pod, then.replacement_node) if isinstance(then, Move) else None):
             return self._now
         return max(self._leaving[pod].at for pod in going) + PATIENCE
 
@@ -298,14 +304,14 @@ class Rebalancer(MoveSource):
         groups = [
             group
             for key, standing in sorted(self.standings.items(), key=lambda each: each[0])
-            if (standing.move or standing.refusal in (*NOWHERE_BETTER, ""))
+            if (standing.move or standing.stays_because in (*NOWHERE_BETTER, ""))
             and (group := self._groups.by_key.get(key)) is not None
         ]
         return plan_moves(self._mirror.cluster, [self._movable(each, self.how(each)) for each in groups])[0]
 
     def stuck(self) -> Iterator[Key]:
         """The groups that something elsewhere may help."""
-        return (key for key, standing in self.standings.items() if standing.refusal in STUCK)
+        return (key for key, standing in self.standings.items() if standing.stays_because in STUCK)
 
     # --- how ----------------------------------------------------------------------------------------
 
@@ -384,11 +390,11 @@ class Rebalancer(MoveSource):
 
     def _obstacle(self, group: SpreadReplicaSet, move: Move) -> tuple[str, float | None]:
         """What keeps a move that would help from being made now, and until when if time alone ends it."""
-        memory = self._memory(group)
-        memory.notice_lost(move.landing, self._now)
+        memory, node = self._memory(group), move.replacement_node
+        memory.notice_lost(node, self._mirror.pod, self._now)
         if memory.until > self._now:
             return BACKED_OFF, memory.until
-        trusted = self._changed_nodes.get(move.landing or "", -math.inf) + self._settings.rebalance_delay
+        trusted = self._changed_nodes.get(node or "", -math.inf) + self._settings.rebalance_delay
         if trusted > self._now:
             return NEW_NODE, trusted
         bound = self._mirror.pod(move.pod)
@@ -399,7 +405,7 @@ class Rebalancer(MoveSource):
             return BUDGET, None
         return "", None
 
-    # --- where replacements landed ------------------------------------------------------------------
+    # --- where replacements went --------------------------------------------------------------------
 
     def _is_there(self, key: Key) -> bool:
         """Whether the pod that was to go is there and stays."""
@@ -418,8 +424,8 @@ class Rebalancer(MoveSource):
             return
         came = [pod for pod in self._pods(group) if pod.metadata.uid not in sent.known]
         unrest = self._unrest(group)
-        if not sent.landed and (came or sent.move.landing is None or not unrest):
-            sent.landed = True
+        if not sent.replaced and (came or sent.move.replacement_node is None or not unrest):
+            sent.replaced = True
             self._end_turn(group.key, self._now)
         if unrest in (SCALING, NOT_READY):
             return
@@ -428,16 +434,16 @@ class Rebalancer(MoveSource):
         if not came:
             return  # it has fewer pods by now
         after = unevenness(self._mirror.cluster, self._movable(group, how).witnesses)
-        if sent.move.landing is not None and not how.is_worth(sent.move.before, after):
+        if sent.move.replacement_node is not None and not how.is_worth(sent.move.before, after):
             memory.back_off(self._now)
             return
         self.done += 1
         memory.keep({pod_name(pod): pod.spec.node_name or "" for pod in came}, self._now)
 
-    def _memory(self, group: SpreadReplicaSet) -> LandingMemory:
+    def _memory(self, group: SpreadReplicaSet) -> ReplacementMemory:
         """What is remembered of a workload, through all its revisions."""
         workload = self.workload(group)
-        return self._landings.of(
+        return self._replacements.of(
             (workload.metadata.uid if workload is not None else "") or group.uid, self._now
         )
 

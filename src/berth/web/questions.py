@@ -61,7 +61,7 @@ def _constraint(found: ConstraintDomains, planned: WorkloadMoves | None) -> Docu
     moves = planned.moves if planned is not None else ()
     return {
         **to_builtins(found),
-        "moves": [{"pod": move.pod, "node": move.node, "landsOn": move.landing} for move in moves],
+        "moves": [{"pod": move.pod, "node": move.node, "landsOn": move.replacement_node} for move in moves],
         "staysBecause": planned.stays_because if planned is not None else None,
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.kube.api_resources import EVENTS, PODS, REPLICA_SETS
 from berth.machines.contract import Action, Create, Outcome
-from tests.support.scripts.script import START, Script, verbs, workload
+from tests.support.scripts.script import Script, verbs, workload
 
 
 def script(replicas: int = 3, **spec: Any) -> Script:
@@ -118,9 +118,8 @@ def test_failing_creations_slow_down_and_are_told() -> None:
     assert not world.get(REPLICA_SETS, "web")["status"].get("conditions")
 
 
-def test_the_story_tells_what_was_done_and_why() -> None:
-    """Each machine can be asked what happened to a key."""
+def test_a_request_says_why_it_is_made() -> None:
+    """The reason of a creation is in the action, for the log."""
     world = script(1)
-    told = world.machines[0].story.of(("default", "web"))
-    assert told[0] == "create Pod web-* (too few pods)"
-    assert next(iter(world.machines[0].story)).at == START
+    created = next(action for action in world.done if isinstance(action, Create) and action.resource == PODS)
+    assert created.why == "too few pods"

@@ -58,7 +58,7 @@ def zones_after(cluster: Cluster, moves: list[Move]) -> dict[str, int]:
     counts = Counter(str(cluster.nodes.names[slot])[0] for slot in slots.tolist())
     for move in moves:
         counts[move.node[0]] -= 1
-        counts[(move.landing or "?")[0]] += 1
+        counts[(move.replacement_node or "?")[0]] += 1
     return dict(counts)
 
 
@@ -109,7 +109,7 @@ def test_only_a_hard_constraint_may_wait_for_a_new_node_and_only_if_told() -> No
     waits = Rebalance(policy=RebalancePolicy.HARD, waits=True)
     move = next_move(cluster, group_of(cluster, waits))
     assert isinstance(move, Move)
-    assert move.landing is None
+    assert move.replacement_node is None
     moves, ends = plan_moves(cluster, [group_of(cluster, waits)])
     assert (len(moves), ends) == (1, [NO_NODE])
 
@@ -139,7 +139,7 @@ def test_preferences_for_being_apart_count() -> None:
     ]
     cluster = cluster_of(pods, one_a_zone("a", hosts=2))
     moves, _ = plan_moves(cluster, [group_of(cluster, SOFT)])
-    assert [(move.node, move.landing) for move in moves] == [("a0", "a1")]
+    assert [(move.node, move.replacement_node) for move in moves] == [("a0", "a1")]
 
 
 def test_a_pod_that_terminates_still_takes_its_place() -> None:
@@ -212,7 +212,7 @@ def test_no_move_raises_the_violation_and_moves_come_to_an_end(
         found = cluster.find_pod(move.pod)
         assert found is not None
         cluster.remove_pod(move.pod)
-        cluster.assume(move.pod, found[0], move.landing or "")
+        cluster.assume(move.pod, found[0], move.replacement_node or "")
         after = unevenness(cluster, group.witnesses)
         assert (before, after) == (move.before, move.after)
         assert after < before

@@ -20,7 +20,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import (
     Action,
     Bind,
-    Confirming,
+    ConfirmingMachine,
     Create,
     Delete,
     DeleteAll,
@@ -239,7 +239,7 @@ class Script:
     def _unmet(self, machine: Machine, action: Evict) -> Outcome | None:
         """What is answered where the preconditions do not hold, or it is not asked any more."""
         metadata = self.get(action.resource, action.name, action.namespace)["metadata"]
-        if isinstance(machine, Confirming) and not machine.confirms(action):
+        if isinstance(machine, ConfirmingMachine) and not machine.confirms(action):
             return Outcome(at=self.now, code=409, reason="Conflict", message="no longer meant")
         same = action.uid in (None, metadata["uid"])
         if same and action.resource_version in (None, metadata["resourceVersion"]):

@@ -30,7 +30,7 @@ from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
-from berth.spreading import KeepSpread
+from berth.spreading import SpreadController
 from berth.spreading.machine import SpreadingMetrics
 
 LEASE, PORT = "berth-controllers", 10260
@@ -85,7 +85,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
         cache = Cache()
         current = replace(eviction, options=replace(options, version=server.version))
         machine = AffinityEviction(cache, current, metrics=EvictionMetrics(registry), tell=log_decision)
-        keeping = KeepSpread(
+        keeping = SpreadController(
             cache,
             machine.state.mirror,
             replace(spreading, options=current.options),

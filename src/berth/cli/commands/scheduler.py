@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -117,7 +118,8 @@ async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None
         profiles = {
             name: replace(found, version=server.version) for name, found in scheduler.profiles.items()
         }
-        machine = Scheduler(replace(scheduler, profiles=profiles), metrics=metrics, tell=log_failed_attempt)
+        settled, identity = replace(scheduler, profiles=profiles), str(uuid.uuid4())
+        machine = Scheduler(settled, metrics=metrics, tell=log_failed_attempt, identity=identity)
         runner = Runner(
             client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler, rest=REST)
         )
@@ -147,7 +149,7 @@ def _rank(action: Action) -> int:
     """Bindings and what they depend on go before what is said about pods that cannot be bound."""
     if isinstance(action, Bind | Get):
         return 0
-    return 2 if action.purpose in (SchedulerPurpose.STATEMENT, SchedulerPurpose.GROUP) else 1
+    return 2 if action.purpose in (SchedulerPurpose.CONDITION, SchedulerPurpose.GROUP) else 1
 
 
 def _settings(

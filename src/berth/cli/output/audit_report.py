@@ -146,7 +146,7 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) 
             workload.owner,
             move.pod.partition("/")[2],
             move.node,
-            move.landing or "a new node",
+            move.replacement_node or "a new node",
             move.why,
         )
         for _, (workload, move) in sorted(turns.items(), key=lambda each: each[0])

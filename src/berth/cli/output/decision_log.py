@@ -28,7 +28,7 @@ def log_decision(decision: EvictionDecision) -> None:
 
 def log_move(move: Move) -> None:
     """Log in a dry run who would move, and why."""
-    where = move.landing or "a new node"
+    where = move.replacement_node or "a new node"
     say(_log, v(1), "Would move pod", pod=move.pod, node=move.node, replacement=where, cause=move.why)
 
 

@@ -272,7 +272,7 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
                         "turn": turn,
                         "pod": move.pod.partition("/")[2],
                         "node": move.node,
-                        "landsOn": move.landing,
+                        "landsOn": move.replacement_node,
                         "why": move.why,
                         "before": fields(move.before, "hard", "soft"),
                         "after": fields(move.after, "hard", "soft"),

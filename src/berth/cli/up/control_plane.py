@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -53,7 +54,7 @@ from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.state import SchedulerSettings
 from berth.server import ServerSettings
-from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading import SpreadController, SpreadingSettings
 from berth.spreading.machine import SpreadingMetrics
 
 # --- gates ----------------------------------------------------------------------------------------
@@ -167,11 +168,11 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
     spreading = replace(spreading or SpreadingSettings(), options=eviction.options)
     metrics = SpreadingMetrics(registry)
-    keeping = KeepSpread(cache, evicting.state.mirror, spreading, metrics=metrics, wakes=(evicting,))
+    keeping = SpreadController(cache, evicting.state.mirror, spreading, metrics=metrics, wakes=(evicting,))
     evicting.follow(keeping.rebalancer)
     controllers: list[Machine] = [
         registration,
-        Leases(cache),
+        Leases(),
         Kubelets(cache, options=replace(eviction.options, gates=gates.kubelet)),
         DeploymentController(cache),
         ReplicaSetController(cache),
@@ -302,7 +303,7 @@ def _make_scheduler(options: Options, registry: CollectorRegistry) -> tuple[Sche
     profiles = dict.fromkeys(SCHEDULER_NAMES, options)
     settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS, announce_groups=True)
     metrics = SchedulerMetrics(time.perf_counter, registry)
-    machine = Scheduler(settings, metrics=metrics, tell=log_failed_attempt)
+    machine = Scheduler(settings, metrics=metrics, tell=log_failed_attempt, identity=str(uuid.uuid4()))
     return machine, scheduler_runs(settings, writers=WRITERS)
 
 

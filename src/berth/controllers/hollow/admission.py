@@ -31,22 +31,26 @@ from berth.kube.well_known import HOSTNAME
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class AdmissionFailure:
     reason: str
     message: str
 
 
-def admit(pod: LivePod, node: Node, others: Iterable[LivePod], gates: FeatureGates) -> Rejected | None:
+def admit(
+    pod: LivePod, node: Node, others: Iterable[LivePod], gates: FeatureGates
+) -> AdmissionFailure | None:
     """Why the node cannot take the pod beside the others, None if it can."""
     others = list(others)
-    return next(_rejections(pod, node, others, gates), None)
+    return next(_failures(pod, node, others, gates), None)
 
 
-def _rejections(pod: LivePod, node: Node, others: list[LivePod], gates: FeatureGates) -> Iterator[Rejected]:
+def _failures(
+    pod: LivePod, node: Node, others: list[LivePod], gates: FeatureGates
+) -> Iterator[AdmissionFailure]:
     for short in shortages(pod, node, others):
         figures = f"requested: {short.requested}, used: {short.used}, capacity: {short.capacity}"
         text = f"Node didn't have enough resource: {short.resource}, {figures}"
-        yield Rejected(f"OutOf{short.resource}", text)
+        yield AdmissionFailure(f"OutOf{short.resource}", text)
     for verdict in (
         node_affinity.admission(pod, node, gates),
         node_ports.admission(pod, others),
@@ -56,14 +60,14 @@ def _rejections(pod: LivePod, node: Node, others: list[LivePod], gates: FeatureG
             yield failed(verdict)
 
 
-def failed(verdict: RuleVerdict) -> Rejected:
-    return Rejected(verdict.rule, f"Predicate {verdict.rule} failed: {verdict.reasons[0]}")
+def failed(verdict: RuleVerdict) -> AdmissionFailure:
+    return AdmissionFailure(verdict.rule, f"Predicate {verdict.rule} failed: {verdict.reasons[0]}")
 
 
 # --- by the other pods ----------------------------------------------------------------------------
 
 
-def rejection(
+def failure_beside(
     pod: LivePod,
     node: Node,
     *,
@@ -71,7 +75,7 @@ def rejection(
     bound: Sequence[LivePod],
     namespaces: Iterable[Namespace],
     options: Options,
-) -> Rejected | None:
+) -> AdmissionFailure | None:
     """Why a pod cannot be with the others of a node, None if it can.
 
     Args:

@@ -7,76 +7,77 @@ lease's duration grow together.
 
 from __future__ import annotations
 
-from berth.controllers.actions import new_object
+from dataclasses import dataclass
+
 from berth.controllers.hollow import is_hollow
 from berth.kube.api_resources import LEASES, NODES, Resource
 from berth.kube.objects import Node, PartialObjectMetadata, RawObject
 from berth.kube.times import micro_stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
-from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Get, Outcome, Update
+from berth.machines.requests import new_object
 
 INTERVAL, DURATION = 12.0, 40
 SLOT = 0.5  # seconds
 _A_SECOND = 100  # renewals, at most
 
 
-class Leases:
-    """Renews the lease of every hollow node, as its kubelet would.
+@dataclass(slots=True)
+class _HollowNode:
+    """A node, where on the wheel it is, and what is known of its lease.
 
     Attributes:
-        versions: Node -> resource version of its lease, "" if that is not known yet.
+        version: Resource version of the lease, "" if that is not known.
+        has_lease: Whether there is one.
     """
+
+    uid: str
+    slot: int
+    version: str = ""
+    has_lease: bool = False
+
+
+class Leases:
+    """Renews the lease of every hollow node, as its kubelet would."""
 
     name = "hollow-leases"
     watches: tuple[Resource, ...] = (NODES,)
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._uids: dict[str, str] = {}
-        self.versions: dict[str, str] = {}
-        self._known: set[str] = set()  # there is a lease
+    def __init__(self) -> None:
+        self._nodes: dict[str, _HollowNode] = {}
         self._busy: set[str] = set()
         self._wheel: list[dict[str, None]] = [{}]
-        self._slot_of: dict[str, int] = {}
         self._tick: int | None = None
 
     @property
     def interval(self) -> float:
-        return max(INTERVAL, len(self._uids) / _A_SECOND)
+        return max(INTERVAL, len(self._nodes) / _A_SECOND)
 
     def handle(self, event: Event) -> None:
         node: Node = event.object
         name = event.key[1]
         if event.change != DELETED and is_hollow(node):
-            if self._uids.get(name) != node.metadata.uid:
-                self._uids[name] = node.metadata.uid or ""
-                self.versions.setdefault(name, "")
-                self._place(name)
-        elif name in self._uids:
-            del self._uids[name]
-            self.versions.pop(name, None)
-            self._known.discard(name)
-            self._wheel[self._slot_of.pop(name)].pop(name, None)
+            if name in self._nodes:
+                self._nodes[name].uid = node.metadata.uid or ""
+            else:
+                self._add(name, node.metadata.uid or "")
+        elif (known := self._nodes.pop(name, None)) is not None:
+            del self._wheel[known.slot][name]
 
-    def _place(self, name: str) -> None:
-        slots = int(self.interval / SLOT)
+    def _add(self, name: str, uid: str) -> None:
+        # Neighbours in the list are far apart on the wheel, and the first ones come at once.
+        self._nodes[name] = _HollowNode(uid, len(self._nodes))
+        slots = max(int(self.interval / SLOT), len(self._wheel))
         if slots > len(self._wheel):
-            self._wheel += [{} for _ in range(slots - len(self._wheel))]
-            for number, other in enumerate(self._slot_of):
-                self._move(other, number % len(self._wheel))
-        if name not in self._slot_of:
-            # Neighbours in the list are far apart on the wheel, and the first ones come at once.
-            self._move(name, len(self._slot_of) % len(self._wheel))
-
-    def _move(self, name: str, slot: int) -> None:
-        if name in self._slot_of:
-            self._wheel[self._slot_of[name]].pop(name, None)
-        self._slot_of[name] = slot
-        self._wheel[slot][name] = None
+            self._wheel = [{} for _ in range(slots)]
+            for number, (other, node) in enumerate(self._nodes.items()):
+                node.slot = number % slots
+                self._wheel[node.slot][other] = None
+        self._nodes[name].slot %= slots
+        self._wheel[self._nodes[name].slot][name] = None
 
     def due(self) -> float | None:
-        if not self._uids:
+        if not self._nodes:
             return None
         return 0.0 if self._tick is None else (self._tick + 1) * SLOT
 
@@ -90,18 +91,18 @@ class Leases:
         return [self._renewal(name, now) for name in names]
 
     def _renewal(self, name: str, now: float) -> Action:
-        version, key, at = self.versions.get(name, ""), ("", name), (NODE_LEASE_NAMESPACE, name)
-        if version:
-            return Update(resource=LEASES, key=key, at=at, body=self._lease(name, now, version))
-        if name in self._known:
+        node, key, at = self._nodes[name], ("", name), (NODE_LEASE_NAMESPACE, name)
+        if node.version:
+            return Update(resource=LEASES, key=key, at=at, body=self._lease(name, node, now))
+        if node.has_lease:
             return Get(resource=LEASES, key=key, at=at)
-        return Create(resource=LEASES, key=key, at=(at[0], ""), body=self._lease(name, now, ""))
+        return Create(resource=LEASES, key=key, at=(at[0], ""), body=self._lease(name, node, now))
 
-    def _lease(self, name: str, now: float, version: str) -> RawObject:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids.get(name, "")}
+    def _lease(self, name: str, node: _HollowNode, now: float) -> RawObject:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid}
         metadata = {"name": name, "namespace": NODE_LEASE_NAMESPACE, "ownerReferences": [owner]}
-        if version:
-            metadata["resourceVersion"] = version
+        if node.version:
+            metadata["resourceVersion"] = node.version
         duration = max(DURATION, int(4 * self.interval))
         spec = {"holderIdentity": name, "leaseDurationSeconds": duration, "renewTime": micro_stamp(now)}
         return new_object(LEASES, metadata, spec=spec)
@@ -109,14 +110,11 @@ class Leases:
     def done(self, action: Action, outcome: Outcome) -> None:
         name = action.key[1]
         self._busy.discard(name)
-        if name not in self._uids:
+        node = self._nodes.get(name)
+        if node is None:
             return
         if outcome.ok:
-            self._known.add(name)
-            self.versions[name] = outcome.decode(PartialObjectMetadata).metadata.resource_version or ""
-        elif outcome.missing:
-            self._known.discard(name)
-            self.versions[name] = ""
-        elif outcome.code == 409:
-            self._known.add(name)
-            self.versions[name] = ""
+            node.has_lease = True
+            node.version = outcome.decode(PartialObjectMetadata).metadata.resource_version or ""
+        elif outcome.missing or outcome.code == 409:
+            node.has_lease, node.version = not outcome.missing, ""

@@ -7,19 +7,17 @@ those that are not restarted run for a second), ``berth.dev/exit-code``, ``berth
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from berth.controllers.actions import delete, status_report
 from berth.controllers.hollow import admission, is_hollow
-from berth.controllers.hollow.admission import Rejected, admit
+from berth.controllers.hollow.admission import AdmissionFailure, admit
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
 from berth.kube.amounts.resource_lists import is_sidecar
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import Container, Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
-from berth.kube.times import created_at, seconds, stamp
+from berth.kube.times import DurationError, created_at, parse_duration, seconds, stamp
 from berth.kube.well_known import (
     DELETED,
     EXIT_CODE,
@@ -39,6 +37,7 @@ from berth.machines.contract import Action, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.rates import Backoff
 from berth.machines.recorder import WARNING
+from berth.machines.requests import delete, status_report
 
 # --- statuses -------------------------------------------------------------------------------------
 # As a kubelet would write them for containers that are not there.
@@ -168,8 +167,6 @@ def _container(
 # --- kubelets -------------------------------------------------------------------------------------
 
 _RUNS_FOR = 1.0  # seconds, what is not restarted and does not say
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_duration = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?").fullmatch
 _RESTART_BACKOFF = Backoff(first=10.0, longest=300.0)
 
 
@@ -234,11 +231,11 @@ class Kubelets(Controller):
     def _start(self, key: Key, pod: LivePod, node: Node, now: float) -> Iterator[Action]:
         uid = pod.metadata.uid or ""
         if uid not in self._admitted:
-            rejection = self._admit(pod, node)
-            if rejection is not None:
-                status = rejected_status(rejection.reason, rejection.message, now)
+            failure = self._admit(pod, node)
+            if failure is not None:
+                status = rejected_status(failure.reason, failure.message, now)
                 yield _report(pod, status, "rejected")
-                self.recorder.record(now, PODS, pod, WARNING, rejection.reason, rejection.message)
+                self.recorder.record(now, PODS, pod, WARNING, failure.reason, failure.message)
                 return
             self._admitted.add(uid)
         begin = created_at(pod.metadata) + (duration(pod, START_AFTER) or 0.0)
@@ -248,15 +245,15 @@ class Kubelets(Controller):
         host, address = self._address(pod, node)
         yield _report(pod, running_status(pod, now, host, address), "started")
 
-    def _admit(self, pod: LivePod, node: Node) -> Rejected | None:
+    def _admit(self, pod: LivePod, node: Node) -> AdmissionFailure | None:
         running = list(self._running_on(node, pod))
-        rejection = admit(pod, node, running, self._options.gates)
-        if rejection is not None:
-            return rejection
+        failure = admit(pod, node, running, self._options.gates)
+        if failure is not None:
+            return failure
         others = self.cache.pods_on(node.metadata.name or "")
         bound = [other for other in others if other is not pod and not is_finished(other)]
         namespaces = self.cache.all(NAMESPACES, Namespace)
-        return admission.rejection(
+        return admission.failure_beside(
             pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options
         )
 
@@ -367,9 +364,12 @@ def _report(pod: LivePod, status: RawObject, cause: str) -> Action:
 
 def duration(pod: LivePod, annotation: str, default: float | None = None) -> float | None:
     """A time in an annotation, as seconds."""
-    text = (pod.metadata.annotations or {}).get(annotation)
-    found = _duration(text.strip()) if text is not None else None
-    return float(found[1]) * _UNITS[found[2] or ""] if found else default
+    text = (pod.metadata.annotations or {}).get(annotation, "").strip()
+    try:
+        found = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
+    except DurationError:
+        return default
+    return found if found >= 0 else default
 
 
 def _restarts(pod: LivePod) -> bool:

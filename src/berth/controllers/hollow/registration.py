@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.controllers.actions import condition, patch, status_report
 from berth.controllers.hollow import LABEL, is_hollow
 from berth.kube.amounts.resource_names import is_extended
 from berth.kube.api_resources import LEASES, NODES
@@ -21,6 +20,7 @@ from berth.kube.well_known import DELETED, HOSTNAME, NODE_LEASE_NAMESPACE, REGIO
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Outcome
 from berth.machines.controller import Controller
+from berth.machines.requests import new_condition, patch, status_report
 
 # --- what nodes look like -------------------------------------------------------------------------
 # Names, labels by zone and rack, capacity, addresses.
@@ -124,7 +124,7 @@ def registered(manifest: RawObject, index: int, release: str, now: float) -> Raw
 
 def ready_conditions(now: float) -> list[RawObject]:
     return [
-        {**condition(kind, status, reason, now, message=message), "lastHeartbeatTime": stamp(now)}
+        {**new_condition(kind, status, reason, message, now), "lastHeartbeatTime": stamp(now)}
         for kind, status, reason, message in _CONDITIONS
     ]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from berth.controllers.actions import new_object
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
 from berth.kube.amounts.quantity import QuantityError, read
@@ -53,6 +52,7 @@ from berth.kube.objects import (
 from berth.kube.ownership import owner_reference
 from berth.kube.text.decoding import DecodeError, convert
 from berth.kube.well_known import COPIED_LABELS, REQUIRED_DURING_SCHEDULING
+from berth.machines.requests import new_object
 
 # --- how many replicas ----------------------------------------------------------------------------
 # Upstream: pkg/resourceinterpreter/default/native/replica.go.  Other kinds are propagated whole.
@@ -171,7 +171,7 @@ def released(binding: LiveBinding) -> RawObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedBinding:
     """What a binding should say; fields of the spec that should not be there are None."""
 
     labels: dict[str, str]
@@ -180,7 +180,9 @@ class Wanted:
     spec: RawObject
 
 
-def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int | None = None) -> Wanted:
+def wanted(
+    resource: Resource, template: View, policy: LivePolicy, urgency: int | None = None
+) -> WantedBinding:
     """The binding of `template` as `policy` wants it; `urgency` is the value of its priority class.
 
     Raises:
@@ -193,7 +195,7 @@ def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int 
     labels, annotations = _claim(policy)
     if copied:
         annotations[COPIED_LABELS] = ",".join(sorted(copied))
-    return Wanted(
+    return WantedBinding(
         {**copied, **labels},
         annotations,
         [owner_reference(resource, metadata)],
@@ -262,7 +264,7 @@ def _groups(placement: RawObject, metadata: ObjectMeta) -> RawObject | None:
 # --- writing ------------------------------------------------------------------------------------------
 
 
-def body(resource: Resource, key: Key, want: Wanted) -> RawObject:
+def body(resource: Resource, key: Key, want: WantedBinding) -> RawObject:
     """A new binding."""
     metadata = {
         "name": key[1],
@@ -275,7 +277,7 @@ def body(resource: Resource, key: Key, want: Wanted) -> RawObject:
     return new_object(bindings_for(resource), metadata, spec=spec)
 
 
-def change(binding: LiveBinding, want: Wanted) -> RawObject:
+def change(binding: LiveBinding, want: WantedBinding) -> RawObject:
     """The merge patch that brings a binding up to date, empty if it is."""
     labels, notes = binding.metadata.labels or {}, binding.metadata.annotations or {}
     ours = {*CLAIM_LABELS, *filter(None, notes.get(COPIED_LABELS, "").split(","))}

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from berth.controllers.actions import patch
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
 from berth.kube.api_resources import (
@@ -32,6 +31,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.requests import patch
 
 CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
 LAZY = "Lazy"

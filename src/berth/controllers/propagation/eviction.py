@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from berth.controllers.actions import patch
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement
 from berth.kube.objects import Key, RawObject, Taint, Toleration
@@ -24,6 +23,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
+from berth.machines.requests import patch
 
 SETTLE = 5.0  # seconds a task is kept once the workload has its new place
 TIMEOUT = 600.0  # seconds a task is kept if it never gets one, unless the task says otherwise

@@ -1,8 +1,8 @@
 """The frame of a controller that owns pods: whose they are, what is expected of them, what people are told.
 
 While pods were asked for, or asked to go, and the watch has not shown it, their owner is not looked at.
-Whose pods the server refuses asks for the next one later each time, and so does, if it says so, whose pods
-fail: an event, be it of a status that it wrote itself, does not shorten the wait.
+If the server refuses a pod, its owner asks for the next one after a delay that grows with each refusal; a
+controller may ask for the same when pods fail.  An event does not shorten the delay.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.controllers.actions import create, delete, owned_by
 from berth.kube.api_resources import PODS, VIEWS, Resource
 from berth.kube.objects import (
     Key,
@@ -33,6 +32,7 @@ from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.requests import create, delete, owned_by
 
 _V = TypeVar("_V")
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from berth.controllers.actions import is_news, status_patch
 from berth.controllers.workloads.controller import FAILURES, Restraint, WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
@@ -52,6 +51,7 @@ from berth.kube.workloads.pod_templates import daemon_tolerations, node_of
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.requests import is_news, status_patch
 
 # --- the pods -------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import Conditions, child_of, create, delete, is_news, patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, limits, revision
@@ -21,6 +20,7 @@ from berth.kube.well_known import DELETED, FALSE, TEMPLATE_HASH, TRUE, UNKNOWN
 from berth.kube.workloads.pod_templates import child_name, plain, template_hash
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL
+from berth.machines.requests import Conditions, child_of, create, delete, is_news, patch, status_patch
 
 
 class DeploymentController(WorkloadController):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from berth.controllers.actions import Conditions, is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from, wanted
 from berth.kube.api_resources import PODS, REPLICA_SETS
@@ -19,6 +18,7 @@ from berth.kube.well_known import TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Outcome
 from berth.machines.recorder import NORMAL
+from berth.machines.requests import Conditions, is_news, status_patch
 
 
 class ReplicaSetController(WorkloadController):

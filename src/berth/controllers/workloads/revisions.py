@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.controllers.actions import child_of, create, delete
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.well_known import REVISION_HASH
 from berth.kube.workloads.pod_templates import child_name, plain, template_hash
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Patch
+from berth.machines.requests import child_of, create, delete
 
 _CHANGE_CAUSE = "kubernetes.io/change-cause"
 

@@ -9,7 +9,6 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from berth.controllers.actions import create, is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from, wanted
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
@@ -19,6 +18,7 @@ from berth.kube.pods import is_finished, is_ready, is_terminating, phase
 from berth.kube.well_known import POD_INDEX, POD_NAME, REVISION_HASH, RUNNING
 from berth.machines.contract import Action, Create, Outcome
 from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.requests import create, is_news, status_patch
 
 # --- the pods -------------------------------------------------------------------------------------
 # Upstream: pkg/controller/statefulset/stateful_set_utils.go.

@@ -83,14 +83,14 @@ class Move:
     """A pod that would be better off elsewhere.
 
     Attributes:
-        landing: Where the replacement would go; None if it waits for a new node.
+        replacement_node: Where the replacement would go; None if it waits for a new node.
         before, after: How uneven everything is that counts the pod.
         why: The constraint that it is moved for, in words.
     """
 
     pod: str
     node: str
-    landing: str | None
+    replacement_node: str | None
     before: Unevenness
     after: Unevenness
     why: str
@@ -98,7 +98,8 @@ class Move:
     @property
     def reason(self) -> str:
         """In one sentence."""
-        where = f"to node {self.landing}" if self.landing else "to a new node, for which it would wait"
+        node = self.replacement_node
+        where = f"to node {node}" if node else "to a new node, for which it would wait"
         return f"{self.why}; its replacement would go {where}: {self.before} too many, then {self.after}"
 
 
@@ -149,7 +150,7 @@ def next_move(cluster: Cluster, group: MovableGroup) -> Move | str | None:
     nowhere = True
     for rank, pod in enumerate(_candidates(cluster, group.pods, measured)):
         why = _why(cluster, pod, measured)
-        outcome = _Landing(cluster, classes, pod)
+        outcome = _ReplacementOutcome(cluster, classes, pod)
         nowhere &= outcome.node is None
         move = Move(pod, outcome.origin, outcome.node, before, outcome.after, why)
         if outcome.node is None:
@@ -184,7 +185,7 @@ def plan_moves(
                 # The replacement is the youngest now.
                 pods = (*(pod for pod in asked[i].pods if pod != move.pod), move.pod)
                 asked[i] = replace(asked[i], pods=pods)
-                waiting.update([i] if move.landing is None else [])
+                waiting.update([i] if move.replacement_node is None else [])
                 in_vain = 0
             else:
                 ends[i] = move
@@ -202,8 +203,8 @@ def supposed(cluster: Cluster, moves: Sequence[Move]) -> Iterator[None]:
         added = []
         try:
             for move in known:
-                if (found := there[move.pod]) is not None and move.landing in cluster.nodes.slot_of:
-                    cluster.assume(f"{move.pod}\n", found[0], move.landing or "")
+                if (found := there[move.pod]) is not None and move.replacement_node in cluster.nodes.slot_of:
+                    cluster.assume(f"{move.pod}\n", found[0], move.replacement_node or "")
                     added.append(f"{move.pod}\n")
             yield
         finally:
@@ -215,8 +216,8 @@ def _apply(cluster: Cluster, move: Move) -> None:
     found = cluster.find_pod(move.pod)
     if found is not None:
         cluster.remove_pod(move.pod)
-        if move.landing is not None:
-            cluster.assume(move.pod, found[0], move.landing)
+        if move.replacement_node is not None:
+            cluster.assume(move.pod, found[0], move.replacement_node)
 
 
 # --- how uneven ---------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ def _why(cluster: Cluster, pod: str, measured: Sequence[_Measured]) -> str:
     return "its domains are too full"
 
 
-class _Landing:
+class _ReplacementOutcome:
     """Where the replacement of a pod would go, and how uneven everything would be then.
 
     It comes as soon as the pod terminates, and waits until the pod is gone only if there is no node before.

@@ -15,7 +15,7 @@ from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.state.terms import WorkloadRule
 from berth.kube.karmada import Binding, TargetCluster
 from berth.kube.objects import Key, Lease
-from berth.machines.contract import Purpose
+from berth.machines.contract import Purpose, expect
 from berth.machines.rates import Backoff
 
 
@@ -233,5 +233,4 @@ class BindingRecord:
             "it follows for no reason": self.phase is not FOLLOWING or bool(self.forced),
         }
         for problem, holds in checks.items():
-            if not holds:
-                raise AssertionError(f"{problem}: {self}")
+            expect(holds, problem, self)

@@ -29,6 +29,7 @@ from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import DELETED, SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Event, Get, Outcome
+from berth.machines.rates import earliest
 from berth.machines.recorder import EVENT
 
 # Decisions between two looks at the events.
@@ -58,7 +59,7 @@ class FleetScheduler:
     ) -> None:
         self.settings = settings or FleetSettings()
         self._state = FleetSchedulerState(self.settings, metrics or FleetMetrics(), identity, timer)
-        self.story, self.cache, self.fleet = self._state.story, self._state.cache, self._state.fleet
+        self.cache, self.fleet = self._state.cache, self._state.fleet
         self._answers = BindingAnswers(self._state)
         self._changed_clusters = ChangedClusters(self.fleet.clusters)
         self._ready: list[tuple[int, int, Key]] = []
@@ -139,8 +140,7 @@ class FleetScheduler:
     def due(self) -> float | None:
         if self._ready or self._state.claims.released:
             return 0.0
-        times = (self._state.queue.due(), self._state.recorder.due(), self._changed_clusters.due())
-        return min((when for when in times if when is not None), default=None)
+        return earliest(self._state.queue.due(), self._state.recorder.due(), self._changed_clusters.due())
 
     # --- deciding -----------------------------------------------------------------
 
@@ -246,8 +246,6 @@ class FleetScheduler:
             return self._state.request(
                 record, BindingRequest.CLAIM, self._state.claims.next(key, claim, binding, now)
             )
-        spelled = patches.spelled(decision.targets or ()) or "no clusters"
-        self.story.tell(now, key, "decided", f"{reason}: {decision.error or spelled}")
         if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, reason, decision)
         if decision.error is not None:

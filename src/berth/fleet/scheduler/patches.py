@@ -16,6 +16,7 @@ from berth.kube.objects import RawObject
 from berth.kube.pods import condition, true_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import UNSCHEDULABLE
+from berth.machines.requests import new_condition
 
 SCHEDULED = "Scheduled"
 SUCCESS, QUOTA_EXCEEDED = "Success", "QuotaExceeded"
@@ -139,19 +140,12 @@ def waiting(binding: Binding, peer: str = "") -> ScheduledCondition | None:
 
 
 def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> list[RawObject]:
+    before = condition(binding.status.conditions, SCHEDULED)
     state = "True" if verdict.ok else "False"
-    fresh: RawObject = {
-        "type": SCHEDULED,
-        "status": state,
-        "reason": verdict.reason,
-        "message": verdict.message,
-        "lastTransitionTime": stamp(now),
-    }
+    fresh = new_condition(SCHEDULED, state, verdict.reason, verdict.message, now, before)
     conditions: list[RawObject] = msgspec.to_builtins(binding.status.conditions or [])
     for place, known in enumerate(conditions):
         if known.get("type") == SCHEDULED:
-            if known.get("status") == state and known.get("lastTransitionTime"):
-                fresh["lastTransitionTime"] = known["lastTransitionTime"]
             conditions[place] = fresh
             return conditions
     return [*conditions, fresh]

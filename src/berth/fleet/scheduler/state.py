@@ -19,9 +19,9 @@ from berth.kube.api_resources import Resource
 from berth.kube.karmada import Binding, TargetCluster
 from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
 from berth.machines.cache import take
-from berth.machines.contract import Action, Patch
+from berth.machines.contract import Action, Patch, expect
 from berth.machines.controller import Queue
-from berth.machines.recorder import NORMAL, WARNING, Recorder, Story
+from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 # --- bindings that fit nowhere --------------------------------------------------------------------
 
@@ -92,7 +92,6 @@ class FleetSchedulerState:
         cache: What is known of the objects, and where each binding counts.
         records: What is known of each binding; made when it is first looked at.
         unschedulable: What fits nowhere, from a failed decision until one succeeds.
-        story: What was decided and why, kept for a while.
     """
 
     def __init__(
@@ -101,7 +100,6 @@ class FleetSchedulerState:
         self.settings = settings
         self.metrics = metrics
         self.timer = timer
-        self.story = Story()
         self.cache = FleetCache(settings.options, self._moved)
         self.fleet = self.cache.fleet
         self.unschedulable = UnschedulableBindings(self.fleet.index)
@@ -211,8 +209,7 @@ class FleetSchedulerState:
                 self.tell_failure(key, binding, message, now)
 
     def _tell(self, key: Key, binding: Binding, now: float, kind: str, reason: str, message: str) -> None:
-        """Tell the story, and write events about the binding and its workload."""
-        self.story.tell(now, key, reason, message)
+        """Write events about the binding and its workload."""
         self.recorder.record(now, patches.resource_of(key), binding, kind, reason, message)
         resource = binding.spec.resource
         group, _, version = (resource.api_version or "").rpartition("/")
@@ -222,18 +219,15 @@ class FleetSchedulerState:
 
     def validate(self) -> None:
         """Check that records, cache and indexes agree."""
-        if not self.records.keys() <= self.cache.bindings.keys():
-            raise AssertionError("a binding that is gone was not forgotten")
+        expect(self.records.keys() <= self.cache.bindings.keys(), "a binding that is gone was not forgotten")
         for key, record in self.records.items():
             record.validate()
-            if record.request and not self.queue.is_busy(key):
-                raise AssertionError(f"a request is under way, but may be repeated: {record}")
-            if record.is_assumed != (key in self.cache.assumed):
-                raise AssertionError(f"it counts in a wrong place: {record}")
-            settled, blocked = record.phase is BindingPhase.SETTLED, key in self.unschedulable
-            if (settled and blocked) or (record.phase is BindingPhase.UNSCHEDULABLE and not blocked):
-                raise AssertionError(f"whether it fits is told differently: {record}")
-        if not self.records.keys() >= {*self.unschedulable, *self.cache.assumed}:
-            raise AssertionError("an index knows a binding that is gone")
+            repeated = record.request and not self.queue.is_busy(key)
+            expect(not repeated, "a request is under way, but may be repeated", record)
+            expect(record.is_assumed == (key in self.cache.assumed), "it counts in a wrong place", record)
+            wrong = BindingPhase.SETTLED if key in self.unschedulable else BindingPhase.UNSCHEDULABLE
+            expect(record.phase is not wrong, "whether it fits is told differently", record)
+        indexed = {*self.unschedulable, *self.cache.assumed}
+        expect(self.records.keys() >= indexed, "an index knows a binding that is gone")
         self.claims.validate(self.records)
         self.fleet.index.validate()

@@ -137,7 +137,11 @@ def _orders(
 
 
 class _Attempt:
-    """Clusters being chosen in one order. Attributes: chosen: positions in the ranking."""
+    """One try to choose clusters in a given order.
+
+    Attributes:
+        chosen: Positions in the ranking.
+    """
 
     def __init__(
         self, topologies: Sequence[_Topology], order: IndexArray, cluster_limit: SpreadLimit

@@ -4,7 +4,7 @@ It has the parts proposal 521 lists, on the engine's match index, which finds wh
 term selects and which terms select a label set:
 
 * postings: the label sets of :class:`berth.engine.state.matching.MatchIndex`, and the bindings of each;
-* topology by binding: the cluster slots of an `Entry`;
+* topology by binding: the cluster slots of an `IndexedWorkload`;
 * owners by topology: for each anti-affinity term, where its owners are (`WorkloadCounts`);
 * memoised forbidden sets: for each term asked about, where the workloads it selects are (`WorkloadCounts`).
 

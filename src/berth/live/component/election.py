@@ -31,7 +31,7 @@ from berth.kube.times import micro_stamp
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
-from berth.machines.rates import lasting
+from berth.machines.rates import boottime
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2
@@ -197,7 +197,7 @@ class LeaderFence:
         clock: One that goes on while this process is stopped.
     """
 
-    def __init__(self, election: Election, clock: Callable[[], float] = lasting) -> None:
+    def __init__(self, election: Election, clock: Callable[[], float] = boottime) -> None:
         self.election = election
         self.clock = clock
         self._woken = asyncio.Event()  # after a pause: the lease is to be renewed at once

@@ -23,7 +23,7 @@ from berth.live.discovery import ask_version
 from berth.live.errors import ApiError, Unauthorized
 from berth.live.logs import say
 from berth.live.turns import Limiter
-from berth.machines.rates import lasting, steady
+from berth.machines.rates import boottime, steady
 
 _log = logging.getLogger(__name__)
 _RETRY = 2.0
@@ -208,7 +208,7 @@ class _Rounds(Collector):
 
     def failing(self) -> str | None:
         """What is wrong with the election; None if nothing is."""
-        return None if self._fence is None else self._fence.election.failing(lasting())
+        return None if self._fence is None else self._fence.election.failing(boottime())
 
 
 async def _never() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from berth.controllers.actions import child_of, create, delete, status_patch
 from berth.controllers.workloads.jobs.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
@@ -19,6 +18,7 @@ from berth.kube.workloads.cron_schedule import Interval, Schedule, ScheduleError
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.requests import child_of, create, delete, status_patch
 
 _MOST_MISSED = 100
 _NAME_LENGTH = 52

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from berth.controllers.actions import Conditions, delete, is_news, status_patch, without_finalizer
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import pod_from, restarts
 from berth.kube.amounts.shares import or_one
@@ -33,6 +32,7 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.requests import Conditions, delete, is_news, status_patch, without_finalizer
 
 # --- pods -----------------------------------------------------------------------------------------
 # How they are made, and how their ends are counted.
@@ -248,9 +248,9 @@ class JobController(WorkloadController):
         if self.waits(key, job.metadata.uid, now):
             return
         count = tally(job, pods)
-        verdict = self._verdict(count, now)
-        if verdict is not None:
-            yield from self._finish(count, verdict, now)
+        outcome = self._outcome(count, now)
+        if outcome is not None:
+            yield from self._finish(count, outcome, now)
             return
         manage = list(self._manage(count, now))
         yield from self._status(count, now)
@@ -259,7 +259,7 @@ class JobController(WorkloadController):
 
     # --- deciding -----------------------------------------------------------------------------------
 
-    def _verdict(self, count: Tally, now: float) -> tuple[str, str, str] | None:
+    def _outcome(self, count: Tally, now: float) -> tuple[str, str, str] | None:
         """Complete or Failed, with reason and message; None while it goes on."""
         job, active = count.job, count.active
         for kind, early in _EARLY.items():
@@ -327,9 +327,9 @@ class JobController(WorkloadController):
 
     # --- ending -------------------------------------------------------------------------------------
 
-    def _finish(self, count: Tally, verdict: tuple[str, str, str], now: float) -> Iterator[Action]:
+    def _finish(self, count: Tally, outcome: tuple[str, str, str], now: float) -> Iterator[Action]:
         """Stop what still runs, count every end, and only then say that it is over."""
-        job, active, (kind, reason, message) = count.job, count.active, verdict
+        job, active, (kind, reason, message) = count.job, count.active, outcome
         conditions = Conditions(job.status.conditions, now)
         conditions.set(_EARLY[kind], TRUE, reason, message)
         for pod in active:

@@ -10,8 +10,8 @@ import numpy as np
 
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.evaluation import NO_NODES, fit_error
+from berth.engine.placement.group_placement import NoNode, place_together
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
-from berth.engine.placement.together import NoNode, place_together
 from berth.engine.rules.changes import Change
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.rules.volume_binding import binds_volumes

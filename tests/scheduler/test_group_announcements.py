@@ -51,6 +51,7 @@ class Shared:
                     SchedulerSettings(profiles={name: Options()}, **options),
                     clock=lambda: self.now,
                     timer=lambda: 0.0,
+                    identity=name,
                 )
             )
             for name in names

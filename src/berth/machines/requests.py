@@ -1,4 +1,4 @@
-"""What controllers ask of the API server about an object that they have seen.
+"""What machines ask of the API server about an object that they have seen.
 
 `item` is always a view of that object; `key` is the object it is done for, without one the same.
 """
@@ -15,7 +15,7 @@ from berth.kube.objects import Condition, Key, RawObject, View, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
-from berth.machines.contract import Create, Delete, Patch
+from berth.machines.contract import Create, Delete, Patch, Purpose
 
 
 def create(resource: Resource, key: Key, body: RawObject, cause: str) -> Create:
@@ -33,10 +33,16 @@ def patch(
     subresource: str = "",
 ) -> Patch:
     """A merge patch; a conflict if the object has changed since."""
-    own = key_of(item.metadata)
-    guard = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
-    guarded = {**body, "metadata": {**body.get("metadata", {}), **guard}}
+    own, guarded = key_of(item.metadata), _guarded(item, body, in_version=True)
     return Patch(resource=resource, key=key or own, at=own, body=guarded, subresource=subresource, why=cause)
+
+
+def _guarded(item: View, body: RawObject, *, in_version: bool) -> RawObject:
+    """A patch that is refused if the object is another one, or not in this version any more."""
+    guard = {"uid": item.metadata.uid}
+    if in_version:
+        guard["resourceVersion"] = item.metadata.resource_version
+    return {**body, "metadata": {**guard, **body.get("metadata", {})}}
 
 
 def without_finalizer(resource: Resource, item: View, finalizer: str, cause: str, *, key: Key) -> Patch:
@@ -101,26 +107,47 @@ def is_news(item: View, status: RawObject) -> bool:
     return any((known.get(name) or 0) != (value or 0) for name, value in status.items())
 
 
-def status_report(
-    resource: Resource, item: View, body: RawObject, cause: str, *, key: Key | None = None
+def status_report(  # noqa: PLR0913 - five are optional
+    resource: Resource,
+    item: View,
+    body: RawObject,
+    cause: str = "",
+    *,
+    key: Key | None = None,
+    in_version: bool = False,
+    purpose: Purpose | None = None,
+    attempt: int = 0,
 ) -> Patch:
-    """A strategic patch of the status and what may be said with it, whatever else has changed since."""
+    """A strategic patch of the status and what may be said with it, whatever else has changed since.
+
+    With `in_version` it is a conflict if anything has changed.
+    """
     own = key_of(item.metadata)
-    reported = {**body, "metadata": {"uid": item.metadata.uid, **body.get("metadata", {})}}
     return Patch(
         resource=resource,
         key=key or own,
         at=own,
-        body=reported,
+        body=_guarded(item, body, in_version=in_version),
         subresource="status",
         form=STRATEGIC_PATCH,
+        purpose=purpose,
+        attempt=attempt,
         why=cause,
     )
 
 
-def condition(kind: str, status: str, reason: str, now: float, **said: str) -> RawObject:
-    """A condition that changes now; `said` is the message, if there is one."""
-    return {"type": kind, "status": status, "reason": reason, **said, "lastTransitionTime": stamp(now)}
+def new_condition(
+    kind: str, status: str, reason: str, message: str, now: float, before: Condition | None = None
+) -> RawObject:
+    """A condition; the time of its transition is that of `before` if the status stays."""
+    since = before.last_transition_time if before is not None and before.status == status else None
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since or stamp(now),
+    }
 
 
 class Conditions:
