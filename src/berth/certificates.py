@@ -15,13 +15,12 @@ LOOPBACK = ("127.0.0.1", "::1")
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound to
 
 
-def self_signed(common: str, names: Iterable[str], now: dt.datetime, days: int = 365) -> tuple[bytes, bytes]:
+def self_signed(common: str, names: Iterable[str], now: dt.datetime) -> tuple[bytes, bytes]:
     """A certificate for a server that nobody vouches for, and its key, both as PEM."""
     key = new_key()
     subject = named(common)
-    certificate = serving(
-        begin(subject, subject, key.public_key(), now, days), alternative_names(names)
-    ).sign(key, hashes.SHA256())
+    builder = begin(subject, subject, key.public_key(), now, days=365)
+    certificate = serving(builder, alternative_names(names)).sign(key, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), pem(key)
 
 

@@ -28,7 +28,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _replace(path: Path, content: bytes, mode: int | None) -> None:
-    """What is no file is written to, and a link stays one."""
+    """Replace the file that a path or link leads to; write into what is no regular file, such as a device."""
     if path.exists() and not path.is_file():
         with path.open("wb", buffering=0) as device:
             rest = memoryview(content)

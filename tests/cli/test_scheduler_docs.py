@@ -11,7 +11,7 @@ from berth.cli.commands.scheduler import command
 from berth.engine.state.options import Options
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import load, problems
-from berth.machines.metrics import LabelledMetric
+from berth.metrics import LabelledMetric
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.queue import FLUSH, PENDING, SchedulingPhase
 from berth.scheduler.state import SchedulerSettings

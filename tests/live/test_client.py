@@ -60,7 +60,8 @@ def test_lists_come_in_pages() -> None:
         for number in range(25):
             await api.put("nodes", {"metadata": {"name": f"n{number:02d}"}})
         async with serving(api) as client:
-            found = await client.list_all(NODES, PartialObjectMetadata, limit=10)
+            pages = client.pages(NODES, PartialObjectMetadata, limit=10)
+            found = [item async for page in pages for item in page.items]
             assert [f"n{number:02d}" for number in range(25)] == [item.metadata.name for item in found]
             assert len(api.requests) == 3
 

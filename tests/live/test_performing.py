@@ -6,7 +6,7 @@ import asyncio
 
 from berth.kube.api_resources import PODS
 from berth.live.machine_loop import perform
-from berth.live.turns import Limiter
+from berth.live.rate_limit import Limiter
 from berth.machines.contract import Evict
 from tests.support.api.fake import FakeApi, serving
 

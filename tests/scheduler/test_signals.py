@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.cli.output.attempt_log import log_failed_attempt
+from berth.cli.output.decision_log import log_failed_attempt
 from berth.engine.state.options import Options
 from berth.kube.api_resources import POD_GROUPS
 from berth.kube.versions import VERSIONS
@@ -84,7 +84,7 @@ def test_a_binding_that_failed_is_a_failed_attempt(story: SchedulerScript, told:
 
 def test_it_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     """At the default level, with the rules in front of the message; errors are warnings."""
-    with caplog.at_level(v(2), "berth.cli.output.attempt_log"):
+    with caplog.at_level(v(2), "berth.cli.output.decision_log"):
         log_failed_attempt(FailedAttempt("shop/a", 2, "0/3 nodes", frozenset({"PodTopologySpread"})))
         log_failed_attempt(FailedAttempt("shop/b", 1, "broken", error=True))
     first, second = caplog.records

@@ -9,12 +9,12 @@ import pytest
 from cryptography import x509
 
 from berth.server import DataDirError, ServerSettings, prepare
-from berth.server.settings import Prepared
+from berth.server.settings import PreparedServer
 
 NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 
 
-def prepared(folder: Path, now: dt.datetime = NOW) -> Prepared:
+def prepared(folder: Path, now: dt.datetime = NOW) -> PreparedServer:
     return prepare(ServerSettings(data_dir=folder), now)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from berth.web.events import EventLog, HappenedEvent
+from berth.web.events import EventLog, PageEvent
 
 
-def event(name: str | None, count: int) -> HappenedEvent:
+def event(name: str | None, count: int) -> PageEvent:
     said: dict[str, Any] = {"metadata": {"namespace": "default", "name": name}, "count": count}
-    return msgspec.convert({**said, "reason": "FailedScheduling"}, HappenedEvent)
+    return msgspec.convert({**said, "reason": "FailedScheduling"}, PageEvent)
 
 
 def test_an_event_that_is_counted_up_is_told_once() -> None:

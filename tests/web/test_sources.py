@@ -179,6 +179,26 @@ def test_pods_are_named_by_their_deployment() -> None:
     play(script)
 
 
+def test_replica_sets_that_are_gone_are_forgotten() -> None:
+    """Who controls a ReplicaSet is not kept for ever: a pod that comes after it is the ReplicaSet's own."""
+
+    async def script(api: FakeApi, source: LiveSource) -> None:
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
+        mine = {**owner, "kind": "ReplicaSet", "name": "web-abc", "uid": "r"}
+        kept = {"name": "web-abc", "namespace": "default", "ownerReferences": [owner]}
+        await api.put("replicasets", {"metadata": kept})
+        source.want()
+        await eventually(lambda: not source.loading)
+        version = source.version
+        await api.remove("replicasets", "web-abc", "default")
+        await eventually(lambda: source.version > version)
+        await api.put("pods", pod("web-abc-1", "n1", ownerReferences=[mine]))
+        await eventually(lambda: ("default", "web-abc-1") in source.board.pods)
+        assert source.board.pods["default", "web-abc-1"].workload == "ReplicaSet/web-abc"
+
+    play(script)
+
+
 def test_what_may_not_be_read_is_named_and_the_rest_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the right for some kinds the page says which, and has them as soon as the right is given."""
     forbidden = {"/apis/policy/v1/poddisruptionbudgets"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from berth.kube.objects import Key
-from berth.web.board import NodeRow, PodRow
 from berth.web.events import eviction_stories
+from berth.web.overview import NodeRow, PodRow
 
 RULE = "spec.affinity.nodeAffinity does not hold on node n1: disk=ssd, the node has disk=hdd"
 GONE = f"Evicted: {RULE}. Its replacement would go to node n2."

@@ -93,9 +93,9 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Streams that were closed before we came: to use them is an error, and no file takes their number.
+    """Open standard streams that the caller closed, so that no other file gets their number.
 
-    What would be said on standard error goes nowhere.
+    Using them is an error, except that what is written to standard error is dropped.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

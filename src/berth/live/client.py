@@ -27,7 +27,7 @@ from berth.live.errors import (
 from berth.live.http.exchange import Answer
 from berth.live.http.transport import LARGEST_LIST, Transport
 from berth.live.kubeconfig import tls_context
-from berth.live.turns import Fence, Limiter, Urgency
+from berth.live.rate_limit import Fence, Limiter, Urgency
 from berth.live.wire import Frame, Page, frame_of, page_of
 
 PAGE = 500
@@ -219,11 +219,9 @@ class Client:
                 return
 
     async def list_all(
-        self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING, *, limit: int = PAGE
+        self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING
     ) -> list[_T]:
-        return [
-            item async for page in self.pages(resource, view, selection, limit=limit) for item in page.items
-        ]
+        return [item async for page in self.pages(resource, view, selection) for item in page.items]
 
     async def watch(
         self,

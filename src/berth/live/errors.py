@@ -40,11 +40,6 @@ class ApiError(Exception):
         self.details = details or {}
         self.retry_after = retry_after
 
-    @property
-    def causes(self) -> list[dict[str, Any]]:
-        causes = self.details.get("causes")
-        return causes if isinstance(causes, list) else []
-
 
 class Unreachable(ApiError):  # noqa: N818 - named by what is the case, like its siblings
     """The connection failed, broke or was silent for too long; the request may have been carried out."""
@@ -84,10 +79,6 @@ class TooManyRequests(ApiError):  # noqa: N818
     """Not now: an overloaded server, or an eviction that a disruption budget forbids at present."""
 
 
-class Invalid(ApiError):  # noqa: N818
-    pass
-
-
 class Unauthorized(ApiError):  # noqa: N818
     pass
 
@@ -106,7 +97,6 @@ _BY_CODE: dict[int, type[ApiError]] = {
     404: NotFound,
     409: Conflict,
     410: Expired,
-    422: Invalid,
     429: TooManyRequests,
 }
 

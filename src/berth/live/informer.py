@@ -23,7 +23,7 @@ from berth.kube.objects import Key, ObjectMeta, key_of
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Selection
 from berth.live.errors import ApiError, Expired, NotFound, ServerError, Silent, TooManyRequests, Unreachable
-from berth.live.wire import Frame, Nameplate, Page
+from berth.live.wire import Frame, ObjectHead, Page
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
 
@@ -226,7 +226,7 @@ class Informer(Generic[_V]):
 
     def _take(self, frame: Frame) -> None:
         if frame.type == "BOOKMARK":
-            self._advance(msgspec.json.decode(frame.object, type=Nameplate).metadata.resource_version)
+            self._advance(msgspec.json.decode(frame.object, type=ObjectHead).metadata.resource_version)
             return
         item = self._decoded(frame)
         if item is None:
@@ -250,7 +250,7 @@ class Informer(Generic[_V]):
         try:
             return self._decoder.decode(frame.object)
         except msgspec.ValidationError as error:
-            metadata = msgspec.json.decode(frame.object, type=Nameplate).metadata
+            metadata = msgspec.json.decode(frame.object, type=ObjectHead).metadata
             self._advance(metadata.resource_version)
             key = (metadata.namespace, metadata.name)
             _log.warning("%s: %s/%s is left out: %s", self.resource.name, *key, error)
@@ -260,7 +260,8 @@ class Informer(Generic[_V]):
             return None
 
     def _advance(self, version: str) -> None:
-        """
+        """Note the newest version that was seen.
+
         Raises:
             Expired: the server tells the past: it repeats itself, or its state is an older one.
         """

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from berth.sockets import url_host
+
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # What asks somebody else for credentials.
 _ASKS = ("exec", "auth-provider")
@@ -59,7 +61,8 @@ def tls_context(authorities: Path | str | None = None, *, verified: bool = True)
 
 
 def prove_by_certificate(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> None:
-    """
+    """Let a TLS context present a client certificate, if there is one.
+
     Raises:
         OSError: they cannot be read, or are not a pair.
     """
@@ -77,8 +80,8 @@ def of_account(environment: dict[str, str], folder: Path = ACCOUNT) -> Access | 
     token, authorities = folder / "token", folder / "ca.crt"
     if not host or not port or not _filled(token) or not _filled(authorities):
         return None
-    name = f"[{host}]" if ":" in host or "%" in host else host
-    return Access(server=f"https://{name}:{port}", context=tls_context(authorities), token_file=token)
+    server = f"https://{url_host(host)}:{port}"
+    return Access(server=server, context=tls_context(authorities), token_file=token)
 
 
 def _filled(path: Path) -> bool:

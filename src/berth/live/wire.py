@@ -68,7 +68,7 @@ def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
         try:
             items.append(msgspec.json.decode(item, type=view))
         except msgspec.ValidationError as error:
-            named = msgspec.json.decode(item, type=Nameplate).metadata
+            named = msgspec.json.decode(item, type=ObjectHead).metadata
             name = f"{named.namespace}/{named.name}".lstrip("/")
             _log.warning("%s: %s is left out: %s", path, name, error)
     return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
@@ -80,8 +80,8 @@ class _Named(msgspec.Struct, rename="camel"):
     resource_version: str = ""
 
 
-class Nameplate(msgspec.Struct):
-    """As much of an object as every object has."""
+class ObjectHead(msgspec.Struct):
+    """Only namespace, name and version of an object."""
 
     metadata: _Named
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
 from berth.engine.state.cluster import Cluster
-from berth.machines.metrics import CounterMetric, HistogramMetric
+from berth.metrics import CounterMetric, HistogramMetric
 from berth.scheduler.groups import Groups
 from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 

@@ -3,14 +3,14 @@
 from berth.server.credentials import prepare
 from berth.server.errors import DataDirError
 from berth.server.serving import PortInUseError, serve
-from berth.server.settings import Prepared, ServerSettings
+from berth.server.settings import PreparedServer, ServerSettings
 from berth.server.storage.journal import DataDirInUseError
 
 __all__ = [
     "DataDirError",
     "DataDirInUseError",
     "PortInUseError",
-    "Prepared",
+    "PreparedServer",
     "ServerSettings",
     "prepare",
     "serve",

@@ -28,7 +28,8 @@ from berth import certificates
 from berth.certificates import LOOPBACK, WILDCARDS, Authority
 from berth.files import write_private
 from berth.server.errors import DataDirError
-from berth.server.settings import SERVICE_NAMES, Prepared, ServerSettings
+from berth.server.settings import SERVICE_NAMES, PreparedServer, ServerSettings
+from berth.sockets import url_host
 
 CLUSTER = "berth"
 _TOKEN = re.compile(r"[!-~]{8,4096}").fullmatch  # what is longer is no header's
@@ -42,7 +43,7 @@ _SIGNATURE = ec.ECDSA(hashes.SHA256())
 _MOST_CHARACTERS = 16_384  # characters; ours have about a thousand
 
 
-def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepared:
+def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> PreparedServer:
     """Make what is missing in the data directory and write the kubeconfig; harmless to repeat."""
     now = now or dt.datetime.fromtimestamp(time.time(), dt.UTC)
     pki = settings.data_dir / "pki"
@@ -53,11 +54,11 @@ def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepare
     _account_key(pki / "sa.key")
     token = _token(settings)
     host = LOOPBACK[0] if settings.host in WILDCARDS else settings.host
-    url = f"https://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    url = f"https://{url_host(host)}:{settings.port}"
     kubeconfig = (settings.kubeconfig_out or settings.data_dir / "kubeconfig").absolute()
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
     write_private(kubeconfig, _kubeconfig(url, ca_cert.public_bytes(serialization.Encoding.PEM), token))
-    return Prepared(
+    return PreparedServer(
         url=url,
         kubeconfig=kubeconfig,
         token=token,
@@ -119,7 +120,8 @@ def _account_key(path: Path) -> None:
 
 
 def account_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """
+    """Read the key that signs the tokens of service accounts.
+
     Raises:
         ValueError, TypeError: the file holds no such key.
     """

@@ -10,12 +10,14 @@ from functools import wraps
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
+from berth.kube.api_resources import Resource
 from berth.kube.objects import RawObject
 from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+Named = Resource | tuple[str, str]  # a resource, or the name and the group of what is none
 
 _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -64,19 +66,20 @@ class StatusError(Exception):
         return body
 
 
-def qualified(name: str, group: str) -> str:
+def _qualified(resource: Named) -> str:
     """A plural or kind with its group, as messages name it: ``deployments.apps``."""
-    return f"{name}.{group}" if group else name
+    return ".".join(filter(None, resource)) if isinstance(resource, tuple) else resource.name
 
 
-def _details(name: str, group: str, kind: str, **more: Any) -> RawObject:  # noqa: ANN401 - JSON values
+def _details(resource: Named, name: str, **more: Any) -> RawObject:  # noqa: ANN401 - JSON values
+    kind, group = resource if isinstance(resource, tuple) else (resource.plural, resource.group)
     details = {"name": name, "group": group, "kind": kind}
     return {field: value for field, value in details.items() if value} | more
 
 
-def not_found(plural: str, group: str, name: str) -> StatusError:
-    message = f'{qualified(plural, group)} "{name}" not found'
-    return StatusError(404, "NotFound", message, details=_details(name, group, plural))
+def not_found(resource: Named, name: str) -> StatusError:
+    message = f'{_qualified(resource)} "{name}" not found'
+    return StatusError(404, "NotFound", message, details=_details(resource, name))
 
 
 def unknown_path() -> StatusError:
@@ -84,28 +87,27 @@ def unknown_path() -> StatusError:
     return StatusError(404, "NotFound", message, details={})
 
 
-def already_exists(plural: str, group: str, name: str) -> StatusError:
-    message = f'{qualified(plural, group)} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, details=_details(name, group, plural))
+def already_exists(resource: Named, name: str) -> StatusError:
+    message = f'{_qualified(resource)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
 
 
-def generate_name_conflict(plural: str, group: str, name: str) -> StatusError:
+def generate_name_conflict(resource: Named, name: str) -> StatusError:
     message = (
-        f'{qualified(plural, group)} "{name}" already exists, the server was not able to generate a unique '
+        f'{_qualified(resource)} "{name}" already exists, the server was not able to generate a unique '
         "name for the object"
     )
-    return StatusError(
-        409, "AlreadyExists", message, details=_details(name, group, plural, retryAfterSeconds=1)
-    )
+    return StatusError(409, "AlreadyExists", message, details=_details(resource, name, retryAfterSeconds=1))
 
 
-def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> StatusError:
-    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
-    return StatusError(409, "Conflict", message, details=_details(name, group, plural))
+def conflict(resource: Named, name: str, why: str = MODIFIED) -> StatusError:
+    message = f'Operation cannot be fulfilled on {_qualified(resource)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, details=_details(resource, name))
 
 
-def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> StatusError:
+def invalid(resource: Named, name: str, errors: Iterable[FieldError]) -> StatusError:
     """422 with one cause a field; nobody reads more than a thousand, or a megabyte of them."""
+    kind = resource if isinstance(resource, tuple) else (resource.kind, resource.group)
     causes, listed, size = [], [], 0
     for error in islice(errors, _MOST_CAUSES):
         listed.append(str(error))
@@ -114,10 +116,10 @@ def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> S
         size += len(listed[-1])
         if size > _MOST_SAID:
             break
-    message = f'{qualified(kind, group)} "{name}" is invalid: {aggregated(listed)}'
-    if not listed:
-        message = f'{qualified(kind, group)} "{name}" is invalid'
-    return StatusError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))
+    message = f'{_qualified(kind)} "{name}" is invalid'
+    if listed:
+        message += f": {aggregated(listed)}"
+    return StatusError(422, "Invalid", message, details=_details(kind, name, causes=causes))
 
 
 def bad_request(message: str) -> StatusError:
@@ -142,12 +144,11 @@ def refuse_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return guarded
 
 
-def forbidden(
-    plural: str, group: str, name: str, why: str, causes: list[RawObject] | None = None
-) -> StatusError:
-    named = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
+def forbidden(resource: Named, name: str, why: str, causes: list[RawObject] | None = None) -> StatusError:
+    plural = _qualified(resource)
+    named = f'{plural} "{name}"' if name else plural
     message = f"{named} is forbidden: {why}" if plural else f"forbidden: {why}"
-    details = _details(name, group, plural)
+    details = _details(resource, name)
     if causes:
         details["causes"] = causes
     return StatusError(403, "Forbidden", message, details=details)
@@ -207,10 +208,10 @@ def internal(message: str) -> StatusError:
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details=details)
 
 
-def deleted_status(name: str, group: str, plural: str, uid: str) -> RawObject:
+def deleted_status(resource: Named, name: str, uid: str) -> RawObject:
     """The answer to a delete that took effect at once."""
-    return {**_SUCCESS, "details": _details(name, group, plural, uid=uid)}
+    return {**_SUCCESS, "details": _details(resource, name, uid=uid)}
 
 
-def success(code: int = 201) -> RawObject:
-    return {**_SUCCESS, "code": code}
+def success() -> RawObject:
+    return {**_SUCCESS, "code": 201}

@@ -1,7 +1,8 @@
-"""Reading objects as they came over the wire: what is missing or has another form counts as empty."""
+"""Fields of objects as they came over the wire: what is missing or has another form counts as empty."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from berth.kube.objects import RawObject
@@ -56,3 +57,18 @@ def is_true(obj: object, kind: str) -> bool:
 def without(obj: RawObject, *names: str) -> RawObject:
     """The object but for some of its fields."""
     return {name: value for name, value in obj.items() if name not in names}
+
+
+def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
+    """Set a condition in a pod's status; the time moves only when its status does."""
+    status = pod.setdefault("status", {})
+    conditions = [copy.copy(item) for item in status.get("conditions") or ()]
+    for i, item in enumerate(conditions):
+        if item.get("type") == condition["type"]:
+            same = item.get("status") == condition["status"]
+            moved = item.get("lastTransitionTime") if same else now
+            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": moved, **condition}
+            break
+    else:
+        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
+    status["conditions"] = conditions

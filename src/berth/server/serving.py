@@ -18,7 +18,8 @@ from berth.server.credentials import TokenSigner, account_key, prepare
 from berth.server.http.app import Api
 from berth.server.http.state import ServerState, make_state, open_store
 from berth.server.registry.strategy import Credentials
-from berth.server.settings import Prepared, ServerSettings
+from berth.server.settings import PreparedServer, ServerSettings
+from berth.sockets import abort_connections
 
 _BACKLOG = 2048
 _TICKS = 10  # of uvicorn's in a second
@@ -49,13 +50,8 @@ class _Server(uvicorn.Server):
         for bucket in self._state.registry.store.buckets.values():
             for listener in tuple(bucket.listeners):
                 listener.close()
-        asyncio.get_running_loop().call_later(_PATIENCE, self._cut)
+        asyncio.get_running_loop().call_later(_PATIENCE, abort_connections, self)
         await super().shutdown(sockets)
-
-    def _cut(self) -> None:
-        """End connections whose clients do not: TLS would wait half a minute for their goodbye."""
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
 
 
 def serve(settings: ServerSettings) -> None:
@@ -70,10 +66,10 @@ def serve(settings: ServerSettings) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenServer:
     """A server that has its port and its data; `run` blocks until it is told to stop."""
 
-    prepared: Prepared
+    prepared: PreparedServer
     _server: uvicorn.Server
     _listener: socket.socket
 
@@ -86,7 +82,7 @@ class Opened:
 
 
 @contextmanager
-def open_server(settings: ServerSettings) -> Iterator[Opened]:
+def open_server(settings: ServerSettings) -> Iterator[OpenServer]:
     """Take the port and the data directory; port 0 stands for any that is free."""
     with closing(listen(settings)) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
@@ -97,14 +93,14 @@ def open_server(settings: ServerSettings) -> Iterator[Opened]:
             signer = TokenSigner(account_key(prepared.account_key_file))
             credentials = Credentials(prepared.token, signer, prepared.ca_file.read_text())
             state = make_state(settings, store, credentials)
-            yield Opened(prepared, _Server(_config(state, prepared), state), listener)
+            yield OpenServer(prepared, _Server(_config(state, prepared), state), listener)
         finally:
             store.close()
             if state is not None:
                 state.workers.close()
 
 
-def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
+def _config(state: ServerState, prepared: PreparedServer) -> uvicorn.Config:
     settings = state.settings
     return uvicorn.Config(
         Api(state),
@@ -118,7 +114,7 @@ def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
         log_level=settings.log_level,
         access_log=settings.access_log,
         server_header=False,
-        proxy_headers=False,  # nobody is believed to be somebody else's proxy
+        proxy_headers=False,  # headers such as X-Forwarded-For are not trusted
         date_header=False,
         timeout_keep_alive=300,
         timeout_graceful_shutdown=_GRACE,
@@ -126,16 +122,12 @@ def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    ipv6, place = ":" in settings.host, (settings.host, settings.port)
+    family = socket.AF_INET6 if ipv6 else socket.AF_INET
     try:
-        listener.bind((settings.host, settings.port))
+        return socket.create_server(place, family=family, backlog=_BACKLOG, dualstack_ipv6=ipv6)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             message = f"port {settings.port} of {settings.host} is in use by another program"
             raise PortInUseError(message) from None
         raise
-    listener.listen(_BACKLOG)
-    return listener

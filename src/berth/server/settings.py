@@ -52,7 +52,7 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class PreparedServer:
     """Where to find the server, and what it needs to prove who it is."""
 
     url: str

@@ -25,6 +25,7 @@ from berth.live.component.endpoint import listen
 from berth.live.component.serving import answering
 from berth.live.errors import ApiError
 from berth.live.listing import ListingError
+from berth.sockets import url_host
 from berth.web import questions
 from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet
@@ -122,7 +123,7 @@ class PageServer:
         return StreamingResponse(self._source.stream.follow(since), media_type="text/event-stream")
 
     async def happened(self, request: Request) -> Response:
-        events = list(self._source.happened)
+        events = list(self._source.event_log)
         board = self._source.board
         stories = eviction_stories(events, board.pods, board.nodes)
         return await _json(request, msgspec.json.encode({"events": events, "evictions": stories}))
@@ -265,10 +266,9 @@ async def serving(
         berth.live.component.endpoint.ServingError: the port is taken.
     """
     where = {"port": settings.port}  # known once we listen
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
 
     def address(link: str) -> str:
-        return f"http://{host}:{where['port']}/?link={link}"
+        return f"http://{url_host(settings.host)}:{where['port']}/?link={link}"
 
     sessions = Sessions(settings.token, lambda link: told(address(link)))
     page = PageServer(source, documents, settings.command, settings.flags)

@@ -14,25 +14,19 @@ from typing import Any
 
 import msgspec
 
+from berth.eviction.reports import EVENTS, FAILURES
+from berth.eviction.state import NODE_KIND, POD_KIND, SPREAD_KIND
 from berth.kube.objects import Key, RawObject, TypedObject
-from berth.web.board import NodeRow, PodRow
+from berth.web.overview import NodeRow, PodRow
 
 _KEPT_EVENTS = 1000
 
 Story = dict[str, Any]
 
 RULE, EVENNESS, TAINT = "rule", "evenness", "taint"
-_EVICTIONS = {
-    "NodeAffinityEviction": RULE,
-    "PodAffinityEviction": RULE,
-    "Rebalanced": EVENNESS,
-    "TaintManagerEviction": TAINT,
-}
-_REFUSALS = {
-    "FailedNodeAffinityEviction": RULE,
-    "FailedPodAffinityEviction": RULE,
-    "FailedRebalancing": EVENNESS,
-}
+_CAUSES = {NODE_KIND: RULE, POD_KIND: RULE, SPREAD_KIND: EVENNESS}
+_EVICTIONS = {reason: _CAUSES[kind] for kind, reason in EVENTS.items()} | {"TaintManagerEviction": TAINT}
+_REFUSALS = {reason: _CAUSES[kind] for kind, reason in FAILURES.items()}
 _EVICTED = re.compile(
     r"Evicted: (?P<broken>.*?)(?:\. (?P<landing>Its replacement would go to .*|No node could .*)\.)?$"
 )
@@ -42,7 +36,7 @@ _REFUSED = re.compile(r"Could not evict: (?P<why>.*?) \((?P<broken>.*)\)$")
 _CREATED = re.compile(r"(?:Created pod: |create Pod )(?P<pod>\S+)")
 
 
-class HappenedEvent(TypedObject, frozen=True):
+class PageEvent(TypedObject, frozen=True):
     """An Event object, as far as the page tells it."""
 
     involved_object: RawObject = msgspec.field(default_factory=dict)
@@ -67,7 +61,7 @@ class EventLog:
     def __iter__(self) -> Iterator[RawObject]:
         return iter(self._kept.values())
 
-    def put(self, event: HappenedEvent) -> RawObject:
+    def put(self, event: PageEvent) -> RawObject:
         """Note an Event, in place of what it said before; how the page tells it."""
         name = event.metadata.name
         if not name:  # as it may be in a file
@@ -81,7 +75,7 @@ class EventLog:
         return told
 
 
-def _told(event: HappenedEvent, name: str) -> RawObject:
+def _told(event: PageEvent, name: str) -> RawObject:
     about = event.involved_object
     return {
         "id": name,

@@ -17,6 +17,8 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from berth.sockets import url_host
+
 COOKIE = "berth_page_{port}"  # browsers send cookies to every port of a host: two pages must not share one
 _SESSIONS = 256
 _OPEN = ("/static/", "/healthz", "/favicon.ico")
@@ -90,7 +92,7 @@ class Guard:
     def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: Callable[[], int]) -> None:
         self._app = app
         self._sessions = sessions
-        self._host = f"[{host}]" if ":" in host else host
+        self._host = url_host(host)
         self._port = port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

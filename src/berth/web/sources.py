@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,11 +40,9 @@ from berth.live.informer import Informer
 from berth.live.listing import Listing
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
-from berth.web.board import NO_CHANGES, Board, node_row, pod_row
 from berth.web.changes import ChangeStream
-from berth.web.events import EventLog, HappenedEvent
-
-_log = logging.getLogger(__name__)
+from berth.web.events import EventLog, PageEvent
+from berth.web.overview import NO_CHANGES, Board, node_row, pod_row
 
 _FLEET = (CLUSTERS, *BINDINGS)
 _BESIDE = (*listing.CONTEXT, *listing.ASKED_FOR, *DRIVERS, *listing.NAMED)
@@ -64,7 +61,7 @@ class UntypedObject(TypedObject, frozen=True):
 
 
 @dataclass(slots=True)
-class Missing:
+class UnreadableKind:
     """A kind that cannot be read, and why."""
 
     resource: str
@@ -87,15 +84,15 @@ class ClusterSource(ABC):
         self.loading = loading
         self.board = Board()
         self.stream = ChangeStream()
-        self.happened = EventLog()
+        self.event_log = EventLog()
         self.version = 1
         self.trouble: str | None = None
         self._missing: dict[Resource, str] = {}  # empty: the server has none, which is no news
         self._wanted = asyncio.Event()
 
     @property
-    def missing(self) -> list[Missing]:
-        return [Missing(resource.name, why) for resource, why in self._missing.items() if why]
+    def missing(self) -> list[UnreadableKind]:
+        return [UnreadableKind(resource.name, why) for resource, why in self._missing.items() if why]
 
     def want(self) -> None:
         """Somebody looks."""
@@ -158,12 +155,12 @@ class DumpSource(ClusterSource):
             self.board.put_pod(pod_row(entry.pod, entry.owner))
         for manifest in manifests:
             if manifest.kind == EVENTS.kind:
-                self.happened.put(msgspec.convert(manifest.to_dict(), HappenedEvent))
+                self.event_log.put(msgspec.convert(manifest.to_dict(), PageEvent))
 
     @property
     def shows_anything(self) -> bool:
         """Whether a view has something of it."""
-        some = itertools.chain(self.board.nodes, self.board.pods, self.happened, self.fleet_objects())
+        some = itertools.chain(self.board.nodes, self.board.pods, self.event_log, self.fleet_objects())
         return next(some, None) is not None
 
     def snapshot(self) -> Snapshot:
@@ -323,7 +320,7 @@ class LiveSource(ClusterSource):
         gone = event.change == DELETED
         if event.resource == EVENTS:
             if not gone:
-                told = self.happened.put(event.object)
+                told = self.event_log.put(event.object)
                 if not self.loading:
                     self.stream.tell("happened", told)
             return
@@ -340,7 +337,9 @@ class LiveSource(ClusterSource):
             self._beside = True
         if event.resource == REPLICA_SETS:
             owner = controller_of(event.object.metadata)
-            if owner is not None and not gone:
+            if gone:
+                self._deployments.pop(event.key, None)
+            elif owner is not None:
                 self._deployments[event.key] = f"{owner.kind}/{owner.name}"
 
     # --- questions ----------------------------------------------------------------------------------
@@ -416,6 +415,6 @@ def _manifest(resource: Resource, view: Any, source: Source) -> Manifest:  # noq
 
 def _view(resource: Resource) -> type[Any]:
     if resource == EVENTS:
-        return HappenedEvent
+        return PageEvent
     typed = None if resource in _FLEET else view_of(resource.api_version, resource.kind)
     return typed or UntypedObject

@@ -25,7 +25,7 @@ from berth.live.component.election import (
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.errors import NotSent
 from berth.live.machine_loop import perform
-from berth.live.turns import Limiter
+from berth.live.rate_limit import Limiter
 from berth.machines.contract import Bind, Get, Outcome
 from berth.machines.rates import boottime
 from tests.support.api.fake import FakeApi, Fault, serving

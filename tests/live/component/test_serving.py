@@ -223,8 +223,10 @@ def test_reviews_ask_for_the_path_and_are_kept(monkeypatch: pytest.MonkeyPatch) 
         api = ReviewingApi()
         async with serving_api(api) as client:
             reviewer = Reviewer(client, clock=lambda: now)
-            verdicts = await asyncio.gather(*(reviewer.verdict("good", "get", "/metrics") for _ in range(10)))
-            assert {verdict.status for verdict in verdicts} == {200}
+            decisions = await asyncio.gather(
+                *(reviewer.decision("good", "get", "/metrics") for _ in range(10))
+            )
+            assert {decision.status for decision in decisions} == {200}
             assert [review["kind"] for review in api.reviews] == ["TokenReview", "SubjectAccessReview"]
             assert api.reviews[1]["spec"] == {
                 "user": "good",
@@ -233,20 +235,20 @@ def test_reviews_ask_for_the_path_and_are_kept(monkeypatch: pytest.MonkeyPatch) 
                 "extra": {"k": ["v"]},
                 "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
             }
-            assert (await reviewer.verdict("weak", "get", "/metrics")).status == 403
-            assert (await reviewer.verdict("bad", "get", "/metrics")).status == 401
+            assert (await reviewer.decision("weak", "get", "/metrics")).status == 403
+            assert (await reviewer.decision("bad", "get", "/metrics")).status == 401
             asked = len(api.reviews)
             now = 9.9
-            assert (await reviewer.verdict("weak", "get", "/metrics")).status == 403
-            assert (await reviewer.verdict("bad", "get", "/metrics")).status == 401
+            assert (await reviewer.decision("weak", "get", "/metrics")).status == 403
+            assert (await reviewer.decision("bad", "get", "/metrics")).status == 401
             assert len(api.reviews) == asked
             now = 10.0
-            assert (await reviewer.verdict("weak", "get", "/metrics")).status == 403
-            assert (await reviewer.verdict("good", "get", "/version")).status == 200
+            assert (await reviewer.decision("weak", "get", "/metrics")).status == 403
+            assert (await reviewer.decision("good", "get", "/version")).status == 200
             assert len(api.reviews) == asked + 4
             monkeypatch.setattr(serving, "_KEPT", 2)
             for guess in ("one", "two", "three"):
-                await reviewer.verdict(guess, "get", "/metrics")
+                await reviewer.decision(guess, "get", "/metrics")
             assert len(reviewer._known) <= 4
             assert "three" not in repr(reviewer._known)
 

@@ -278,10 +278,14 @@ def test_managed_fields_can_be_reset_and_rewritten() -> None:
 
 def test_status_belongs_to_its_subresource() -> None:
     """Status fields are owned by who writes them through the status subresource only."""
-    obj = updated(None, deployment(), reset=reset_fields("", {"status"}))
+    obj = updated(None, deployment(), reset=reset_fields("", status_apart=True))
     new = {**obj, "status": {"replicas": 1}}
-    assert set() == owned(updated(obj, new, "main", reset=reset_fields("", {"status"})), "main", "Update")
-    new = updated(obj, new, "status-writer", subresource="status", reset=reset_fields("status", {"status"}))
+    assert set() == owned(
+        updated(obj, new, "main", reset=reset_fields("", status_apart=True)), "main", "Update"
+    )
+    new = updated(
+        obj, new, "status-writer", subresource="status", reset=reset_fields("status", status_apart=True)
+    )
     assert {".status.replicas"} == owned(new, "status-writer", "Update")
     assert new["metadata"]["managedFields"][-1]["subresource"] == "status"
 

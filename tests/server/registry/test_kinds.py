@@ -17,6 +17,14 @@ EXCEPTIONS = {
     "http/documents.py": {"Cluster"},  # the scope of a resource
     "registry/strategy.py": {"Binding"},  # what the binding subresource takes
 }
+# What requests are answered with, whatever kind they are for.
+USED_BY_HTTP = {
+    "app.py": {"may_everything", "require", "expire"},
+    "documents.py": {"ISSUER"},
+    "handlers.py": {"require"},
+    "requests.py": {"bearer", "require"},
+    "state.py": {"strategies_of", "strategy_of_custom"},
+}
 
 
 def named(path: Path) -> Iterator[str]:
@@ -38,6 +46,23 @@ def test_no_kind_is_named_outside_of_its_file() -> None:
         if (kinds := set(named(path)))
     }
     assert found == EXCEPTIONS
+
+
+def test_no_kind_is_imported_by_what_answers_requests() -> None:
+    """Requests are answered through strategies: nothing imports what is done about one kind."""
+    found = {
+        path.name: names
+        for path in (ROOT / "http").glob("*.py")
+        if (
+            names := {
+                name.name
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.ImportFrom) and ".registry.kinds" in (node.module or "")
+                for name in node.names
+            }
+        )
+    }
+    assert found == USED_BY_HTTP
 
 
 def test_a_kind_is_named_in_one_file() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from berth.server.settings import Prepared
+from berth.server.settings import PreparedServer
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -41,7 +41,7 @@ class Answer:
 class Client:
     """One connection, used in turn."""
 
-    prepared: Prepared
+    prepared: PreparedServer
     _connection: http.client.HTTPSConnection = field(init=False)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from berth.server import Prepared, ServerSettings, prepare
+from berth.server import PreparedServer, ServerSettings, prepare
 from tests.support.api.servers import Backend
 from tests.support.processes.process import free_port
 
@@ -63,7 +63,7 @@ class Proxy:
         done: What the proxy did, to see that a test tested something.
     """
 
-    prepared: Prepared
+    prepared: PreparedServer
     trouble: Trouble
     done: Counter[str] = field(default_factory=Counter)
 

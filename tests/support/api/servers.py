@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from berth.cli.up.server import encode_settings
 from berth.kube.versions import KubernetesVersion, version_of_server
-from berth.server import Prepared, ServerSettings, prepare
+from berth.server import PreparedServer, ServerSettings, prepare
 from berth.server.serving import open_server
 from tests.support.api import shifted_clock
 from tests.support.api.client import Client
@@ -51,7 +51,7 @@ class Backend(ABC):
         settings = ServerSettings(data_dir=folder / "server", port=free_port(), event_limit=event_limit)
         self.settings = settings
         self.version: KubernetesVersion = settings.version
-        self.prepared: Prepared = prepare(settings)
+        self.prepared: PreparedServer = prepare(settings)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._server: subprocess.Popen[bytes] | None = None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from berth.server.settings import Prepared
+from berth.server.settings import PreparedServer
 from tests.support.api.client import Client
 from tests.support.processes.control_plane import Up
 
@@ -22,7 +22,7 @@ def plane_client(plane: Up) -> Iterator[Client]:
     ca_file = kubeconfig.with_name("client-ca.crt")
     ca_file.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
     client = Client(
-        Prepared(
+        PreparedServer(
             url=cluster["server"],
             kubeconfig=kubeconfig,
             token=user["token"],

@@ -15,7 +15,7 @@ from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import LABEL_KEYS
 from berth.cli.input.manifests import progress_bar
 from berth.cli.input.options import (
-    Written,
+    ParsedParam,
     daemon_namespaces_option,
     gates_of,
     gates_option,
@@ -26,7 +26,7 @@ from berth.cli.input.options import (
 from berth.cli.input.validating import IGNORE, STRICT, WARN
 from berth.cli.output.documents import as_json
 from berth.cli.output.lint_report import (
-    Placed,
+    LocatedFinding,
     conclusion,
     lint_document,
     report,
@@ -111,7 +111,7 @@ def _codes(text: str) -> tuple[str, ...]:
 @option(
     "--ignore",
     "Do not tell of these. May be repeated; the annotation berth.dev/lint-ignore does it for an object.",
-    type=Written("codes", _codes),
+    type=ParsedParam("codes", _codes),
     multiple=True,
     metavar="CODE,...",
 )
@@ -249,9 +249,11 @@ def _linted(given: _Given, flags: dict[str, Any], ignored: frozenset[str]) -> Li
         return lint(World(judged), found if karmada else (), ignored)
 
 
-def _placed(result: LintResult, positions: Positions) -> list[Placed]:
+def _placed(result: LintResult, positions: Positions) -> list[LocatedFinding]:
     """The findings with their lines, by line within a file."""
-    placed = [Placed(each, positions.line(each.hit.source, each.hit.path)) for each in result.findings]
+    placed = [
+        LocatedFinding(each, positions.line(each.hit.source, each.hit.path)) for each in result.findings
+    ]
     order: dict[str, int] = {}
     for each in placed:
         order.setdefault(each.finding.hit.source.file, len(order))
@@ -260,7 +262,7 @@ def _placed(result: LintResult, positions: Positions) -> list[Placed]:
 
 
 def _shown(
-    form: str, result: LintResult, placed: Sequence[Placed], notes: Sequence[str], *, failed: bool
+    form: str, result: LintResult, placed: Sequence[LocatedFinding], notes: Sequence[str], *, failed: bool
 ) -> Iterator[str]:
     if form == "json":
         yield as_json(lint_document(result, placed, notes, failed=failed))

@@ -28,7 +28,7 @@ from berth.cli.input.options import (
     option,
     refusing,
 )
-from berth.cli.output.attempt_log import log_failed_attempt
+from berth.cli.output.decision_log import log_failed_attempt
 from berth.cli.output.tables import tell
 from berth.engine.state.options import options_of
 from berth.kube import api_resources

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from berth.cli.input.components import given
-from berth.cli.input.options import Decorator, Written, bool_option, in_this_order, label_key, option
+from berth.cli.input.options import Decorator, ParsedParam, bool_option, in_this_order, label_key, option
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 
 # What Berth does better than Karmada's scheduler, each with a flag of its own.
@@ -32,7 +32,7 @@ def _label_keys(text: str) -> tuple[str, ...]:
     return tuple(map(label_key, dict.fromkeys(filter(None, written))))
 
 
-LABEL_KEYS = Written("keys", _label_keys)
+LABEL_KEYS = ParsedParam("keys", _label_keys)
 
 
 def switch(name: str, words: str) -> Decorator:

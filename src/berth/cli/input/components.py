@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
-from berth.cli.input.options import Decorator, Written, bool_option, in_this_order, option
+from berth.cli.input.options import Decorator, ParsedParam, bool_option, in_this_order, option
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
 from berth.live.component.endpoint import ServingError, ServingSettings
@@ -43,7 +43,7 @@ def _rate(text: str) -> float:
     return found
 
 
-DURATION, RATE = Written("duration", _duration), Written("number", _rate)
+DURATION, RATE = ParsedParam("duration", _duration), ParsedParam("number", _rate)
 
 
 # Where the cluster is.

@@ -48,7 +48,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-class Written(click.ParamType[_T]):
+class ParsedParam(click.ParamType[_T]):
     """What is written in a text: `read` says what, and in a ValueError why it is nothing of the sort."""
 
     def __init__(self, name: str, read: Callable[[str], _T]) -> None:
@@ -69,7 +69,7 @@ def label_key(text: str) -> str:
     return text
 
 
-LABEL_KEY = Written("label", label_key)
+LABEL_KEY = ParsedParam("label", label_key)
 
 # --- versions -------------------------------------------------------------------------------------
 
@@ -96,7 +96,8 @@ def gates_option(words: str, name: str = "--feature-gates") -> Decorator:
 
 
 def gates_of(text: str, base: FeatureGates = DEFAULT_GATES, option: str = "--feature-gates") -> FeatureGates:
-    """
+    """Read the feature gates that an option sets.
+
     Raises:
         ClickException: a gate or a value that there is not; the message names the option.
     """
@@ -119,7 +120,7 @@ def _namespaces(text: str) -> frozenset[str]:
     return names
 
 
-_NAMESPACES = Written("namespaces", _namespaces)
+_NAMESPACES = ParsedParam("namespaces", _namespaces)
 
 
 daemon_namespaces_option = option(

@@ -1,15 +1,28 @@
-"""Decisions about evictions and about workloads on clusters as log entries."""
+"""Failed attempts to place pods, and decisions about evictions and workloads on clusters, as log entries."""
 
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from berth.engine.execution.rebalancing import Move
-from berth.eviction import EvictionDecision
-from berth.fleet.placement.fleet import PlacementDecision
 from berth.live.logs import say, v
 
+if TYPE_CHECKING:  # no component imports what only the others decide
+    from berth.engine.execution.rebalancing import Move
+    from berth.eviction import EvictionDecision
+    from berth.fleet.placement.fleet import PlacementDecision
+    from berth.scheduler.reports import FailedAttempt
+
 _log = logging.getLogger(__name__)
+
+
+def log_failed_attempt(attempt: FailedAttempt) -> None:
+    """Log that a pod found no node, and which rules were in the way."""
+    message = "Error scheduling pod; retrying" if attempt.error else "Unable to schedule pod; no fit; waiting"
+    level = logging.WARNING if attempt.error else v(2)
+    failed = {"failed": attempt.failed} if attempt.rules else {}
+    said = {"attempt": attempt.number, "err": attempt.message}
+    say(_log, level, message, pod=attempt.pod, **failed, **said)
 
 
 def log_decision(decision: EvictionDecision) -> None:

@@ -23,7 +23,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class LocatedFinding:
     """A finding with the line it is on; None if nobody knows."""
 
     finding: Finding
@@ -35,7 +35,7 @@ class Placed:
         return f"{file}:{self.line}" if self.line else file
 
 
-def report(result: LintResult, placed: Sequence[Placed], term: Terminal) -> Iterator[str]:
+def report(result: LintResult, placed: Sequence[LocatedFinding], term: Terminal) -> Iterator[str]:
     """A paragraph for each, in the manner of compilers, and how many there are."""
     for each in placed:
         finding = each.finding
@@ -58,7 +58,7 @@ def conclusion(result: LintResult) -> str:
 
 
 def lint_document(
-    result: LintResult, placed: Iterable[Placed], notes: Sequence[str], *, failed: bool
+    result: LintResult, placed: Iterable[LocatedFinding], notes: Sequence[str], *, failed: bool
 ) -> Document:
     found = Counter(finding.severity for finding in result.findings)
     return {
@@ -77,7 +77,7 @@ def lint_document(
     }
 
 
-def _finding(placed: Placed) -> Document:
+def _finding(placed: LocatedFinding) -> Document:
     finding, found = placed.finding, placed.finding.hit
     return {
         "code": finding.code,
@@ -93,7 +93,7 @@ def _finding(placed: Placed) -> Document:
 # --- SARIF -------------------------------------------------------------------------------------------
 
 
-def sarif(placed: Sequence[Placed], checks: Sequence[tuple[str, CheckWords, Severity]]) -> Document:
+def sarif(placed: Sequence[LocatedFinding], checks: Sequence[tuple[str, CheckWords, Severity]]) -> Document:
     """The findings as code scanning reads them; every check is one of its rules."""
     numbers = {code: i for i, (code, _, _) in enumerate(checks)}
     driver = {"name": "berth", "version": __version__, "rules": [_rule(*check) for check in checks]}
@@ -119,7 +119,7 @@ def _rule(code: str, words: CheckWords, severity: Severity) -> Document:
     }
 
 
-def _result(placed: Placed, number: int) -> Document:
+def _result(placed: LocatedFinding, number: int) -> Document:
     finding, found = placed.finding, placed.finding.hit
     physical: Document = {"artifactLocation": {"uri": _uri(found.source.file)}}
     if placed.line:
@@ -150,7 +150,7 @@ def _uri(file: str) -> str:
 # --- GitHub ------------------------------------------------------------------------------------------
 
 
-def workflow_commands(placed: Iterable[Placed]) -> Iterator[str]:
+def workflow_commands(placed: Iterable[LocatedFinding]) -> Iterator[str]:
     """One command a finding, which GitHub shows beside the line in a pull request."""
     for each in placed:
         finding, found = each.finding, each.finding.hit

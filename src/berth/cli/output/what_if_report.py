@@ -133,7 +133,7 @@ def _stays(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
 
 
 def _round(move: PodMove, *, several: bool) -> str:
-    """Of which drain too, where there are several."""
+    """The round in which a pod is evicted, with the number of the drain if there are several."""
     if move.round is None:
         return "-"
     return f"{move.change}.{move.round}" if several else str(move.round)

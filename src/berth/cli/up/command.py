@@ -37,7 +37,8 @@ from berth.live.client import Client
 from berth.live.component.endpoint import ServingError, ServingSettings
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
-from berth.server import DataDirError, Prepared, ServerSettings, prepare
+from berth.server import DataDirError, PreparedServer, ServerSettings, prepare
+from berth.sockets import url_host
 
 DEFAULT_NODES = 6
 _KUBECONFIG_MODE = 0o600
@@ -201,7 +202,7 @@ async def _up(asked: UpSettings) -> int:
         await server.stop()
 
 
-def _prepared(settings: ServerSettings) -> Prepared:
+def _prepared(settings: ServerSettings) -> PreparedServer:
     try:
         return prepare(settings)
     except DataDirError as error:
@@ -211,7 +212,7 @@ def _prepared(settings: ServerSettings) -> Prepared:
 
 
 async def _until_stopped(
-    asked: UpSettings, server: ServerProcess, stop: asyncio.Event, prepared: Prepared
+    asked: UpSettings, server: ServerProcess, stop: asyncio.Event, prepared: PreparedServer
 ) -> int:
     context = ssl.create_default_context(cafile=str(prepared.ca_file))
     async with Client.with_token(prepared.url, prepared.token, context) as client:
@@ -244,7 +245,7 @@ async def _until_stopped(
 
 
 async def _start(
-    asked: UpSettings, server: ServerProcess, client: Client, prepared: Prepared
+    asked: UpSettings, server: ServerProcess, client: Client, prepared: PreparedServer
 ) -> tuple[asyncio.Task[None], PageProcess | None]:
     await server.ready(client)
     nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
@@ -272,7 +273,7 @@ async def _start(
     return running, page
 
 
-async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProcess | None, str]:
+async def _start_page(asked: UpSettings, prepared: PreparedServer) -> tuple[PageProcess | None, str]:
     """The page and the link that opens it; without one, everything else goes on."""
     if asked.web_port is None:
         return None, ""
@@ -332,7 +333,7 @@ def _progress() -> Callable[[int, int], None]:
     return show
 
 
-def _say(prepared: Prepared, nodes: int, asked: UpSettings, link: str) -> None:
+def _say(prepared: PreparedServer, nodes: int, asked: UpSettings, link: str) -> None:
     kubeconfig = str(prepared.kubeconfig)
     try:
         shown = str(prepared.kubeconfig.relative_to(Path.cwd()))
@@ -344,10 +345,8 @@ def _say(prepared: Prepared, nodes: int, asked: UpSettings, link: str) -> None:
         click.echo(f"page             {link}")
     click.echo(f"nodes            {nodes}")
     if asked.metrics_port is not None:
-        host = asked.settings.host
-        click.echo(
-            f"metrics          https://{f'[{host}]' if ':' in host else host}:{asked.metrics_port}/metrics"
-        )
+        host = url_host(asked.settings.host)
+        click.echo(f"metrics          https://{host}:{asked.metrics_port}/metrics")
     tries = "get pods -o wide" if asked.demo else "get nodes"
     click.echo(f"try              kubectl --kubeconfig {shown} {tries}")
     click.echo("Ctrl-C stops it; the same --data-dir continues where it was.")

@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.input.options import gates_of, gates_option, in_this_order
-from berth.cli.output.attempt_log import log_failed_attempt
-from berth.cli.output.decision_log import PlacingLog, log_decision
+from berth.cli.output.decision_log import PlacingLog, log_decision, log_failed_attempt
 from berth.controllers.disruption import DisruptionController
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
@@ -165,11 +164,11 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     namespaces = NamespaceController(cache, known)
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
     registration = Registration(cache, nodes, eviction.options.version.release)
-    evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
+    eviction_machine = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
     spreading = replace(spreading or SpreadingSettings(), options=eviction.options)
-    metrics = SpreadingMetrics(registry)
-    keeping = SpreadController(cache, evicting.state.mirror, spreading, metrics=metrics, wakes=(evicting,))
-    evicting.follow(keeping.rebalancer)
+    metrics, mirror = SpreadingMetrics(registry), eviction_machine.state.mirror
+    spreading_machine = SpreadController(cache, mirror, spreading, metrics=metrics, wakes=(eviction_machine,))
+    eviction_machine.follow(spreading_machine.rebalancer)
     controllers: list[Machine] = [
         registration,
         Leases(),
@@ -183,8 +182,8 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
-        evicting,
-        keeping,
+        eviction_machine,
+        spreading_machine,
         garbage,
         namespaces,
     ]

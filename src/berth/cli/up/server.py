@@ -28,8 +28,8 @@ BECAUSE = "berth-api-server: "  # begins the line that says why it does not run
 GRACE = 5.0  # seconds for stopping in order once the parent is gone
 
 
-class _Told(msgspec.Struct):
-    """What the process is told, and how it is to log."""
+class _ProcessSettings(msgspec.Struct):
+    """The settings of the server, and how its process logs."""
 
     settings: ServerSettings
     form: logs.Form
@@ -38,12 +38,13 @@ class _Told(msgspec.Struct):
 
 def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0) -> bytes:
     """The line that the process is told its settings with."""
-    return msgspec.json.encode(_Told(settings, form, verbosity), enc_hook=str) + b"\n"  # paths are texts
+    told = _ProcessSettings(settings, form, verbosity)
+    return msgspec.json.encode(told, enc_hook=str) + b"\n"  # paths are texts
 
 
 def main() -> int:
     line = sys.stdin.buffer.readline()
-    told = msgspec.json.decode(line, type=_Told, dec_hook=lambda kind, text: kind(text))
+    told = msgspec.json.decode(line, type=_ProcessSettings, dec_hook=lambda kind, text: kind(text))
     settings = told.settings
     logs.set_up(told.form, told.verbosity)
     guard(sys.stdin.fileno())
@@ -73,14 +74,14 @@ def _refuse(sentence: str) -> int:
 
 
 def _allow_many_connections() -> None:
-    """As many open files as the system lets us have: a watch is one."""
+    """Raise the limit of open files as far as the system allows: every watch needs one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _stop_with_parent() -> None:
-    # Not through the stream: its lock, held by a thread, would make of every end of this process a crash.
+    # Read the descriptor, not the stream: Python crashes at exit while a thread holds the stream's lock.
     while os.read(sys.stdin.fileno(), 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

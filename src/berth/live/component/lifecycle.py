@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, Metric, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, Metric
 from prometheus_client.registry import Collector
 
 from berth.kube.versions import NEWEST, KubernetesVersion, ServerVersion
@@ -22,14 +22,15 @@ from berth.live.connection import connect
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError, Unauthorized
 from berth.live.logs import say
-from berth.live.turns import Limiter
+from berth.live.rate_limit import Limiter
 from berth.machines.rates import boottime, steady
+from berth.metrics import process_registry
 
 _log = logging.getLogger(__name__)
-_RETRY = 2.0
-_LOOK = 0.05  # seconds between two looks whether everything was listed
-_UNANSWERED = 2.0  # seconds that whoever asks how a component is has to wait at most
-_WITHOUT_COLLECTOR = 30.0  # seconds that lists may take before garbage is looked for
+_RETRY = 2.0  # seconds between two attempts to reach the server
+_LOOK = 0.05  # seconds between two checks whether everything was listed
+_UNANSWERED = 2.0  # longest time in seconds until a health check is answered
+_WITHOUT_COLLECTOR = 30.0  # longest time in seconds that garbage collection is off while kinds are listed
 
 
 class StartError(Exception):
@@ -103,9 +104,7 @@ async def run_component(
         if settings.qps > 0:
             client.limiter = Limiter(settings.qps, settings.burst)
         rounds = _Rounds(settings, client, make)
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
+        registry = process_registry()
         registry.register(rounds)
         async with _endpoints(settings, client, rounds, registry):
             await _reach(client)

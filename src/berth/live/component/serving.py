@@ -44,6 +44,7 @@ from berth.live.client import Client
 from berth.live.component.endpoint import ServingSettings, given_certificate, listen, tls
 from berth.live.errors import ApiError
 from berth.live.logs import say, v
+from berth.sockets import abort_connections
 
 _log = logging.getLogger(__name__)
 
@@ -102,10 +103,10 @@ async def answering(
     app: ASGIApp, listener: socket.socket, context: ssl.SSLContext | None = None, connections: int = 128
 ) -> AsyncIterator[int]:
     """Let an application answer whom a socket listens to as long as the context lasts; gives the port."""
-    taking = _Taking(app)
+    tracker = _DeliveryTracker(app)
     with contextlib.closing(listener):
         config = uvicorn.Config(
-            taking,
+            tracker,
             log_config=None,
             access_log=False,
             ws="none",
@@ -117,7 +118,7 @@ async def answering(
         )
         config.load()
         config.ssl = context
-        server = _Server(config, taking)
+        server = _Server(config, tracker)
         found: int = listener.getsockname()[1]  # the server will close the listener
         tasks = [
             asyncio.create_task(server.serve(sockets=[listener]), name="serve"),
@@ -132,13 +133,13 @@ async def answering(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Taking:
-    """An application of which it is known which client has been handed what, and not taken it yet."""
+class _DeliveryTracker:
+    """Wraps an application and notes which clients have not taken yet what was sent to them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._pieces = itertools.count()
-        self.piece: dict[object, int] = {}  # that waits for a client, by its address
+        self.piece: dict[object, int] = {}  # the number of what is being sent, by the client's address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
@@ -156,10 +157,10 @@ class _Taking:
 class _Server(uvicorn.Server):
     """uvicorn's, which leaves signals to the component and says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, taking: _Taking) -> None:
+    def __init__(self, config: uvicorn.Config, tracker: _DeliveryTracker) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
-        self._taking = taking
+        self._tracker = tracker
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -170,7 +171,7 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        cutting = asyncio.get_running_loop().call_later(_PATIENCE, self._cut)
+        cutting = asyncio.get_running_loop().call_later(_PATIENCE, abort_connections, self)
         try:
             await super().shutdown(sockets)
         finally:
@@ -188,7 +189,7 @@ class _Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 request = getattr(connection, "cycle", _BUSY)  # what was asked last
                 client = getattr(connection, "client", None)
-                piece = self._taking.piece.get(client)
+                piece = self._tracker.piece.get(client)
                 if piece is None and not getattr(request, "response_complete", request is None):
                     continue
                 # As the last time: nothing has been asked since, and no byte was taken.
@@ -197,11 +198,6 @@ class _Server(uvicorn.Server):
                 if state in before:
                     connection.transport.abort()
             before = idle
-
-    def _cut(self) -> None:
-        """End connections whose clients do not: TLS would wait half a minute for their goodbye."""
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
 
 
 # --- what is shown --------------------------------------------------------------------------------
@@ -299,10 +295,10 @@ async def _refusal(paths: Sequence[str], reviewer: Reviewer | None, request: Req
         return None
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     token = token.strip()
-    verdict = NOBODY
+    decision = NOBODY
     if reviewer is not None and scheme.lower() == "bearer" and token:
-        verdict = await reviewer.verdict(token, request.method.lower(), path)
-    return None if verdict is ALLOWED else _text(f"{verdict.message}\n", verdict.status)
+        decision = await reviewer.decision(token, request.method.lower(), path)
+    return None if decision is ALLOWED else _text(f"{decision.message}\n", decision.status)
 
 
 def _guarded(gate: Gate | None, endpoint: Endpoint) -> Endpoint:
@@ -392,14 +388,14 @@ class _Review(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessDecision:
     status: HTTPStatus
     message: str = ""
 
 
-ALLOWED = Verdict(HTTPStatus.OK)
-NOBODY = Verdict(HTTPStatus.UNAUTHORIZED, "Unauthorized")
-UNKNOWN = Verdict(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot be asked")
+ALLOWED = AccessDecision(HTTPStatus.OK)
+NOBODY = AccessDecision(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+UNKNOWN = AccessDecision(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot be asked")
 
 
 class Reviewer:
@@ -408,10 +404,10 @@ class Reviewer:
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client.unlimited()
         self._clock = clock
-        self._known: OrderedDict[tuple[bytes, str, str], tuple[float, Verdict]] = OrderedDict()
+        self._known: OrderedDict[tuple[bytes, str, str], tuple[float, AccessDecision]] = OrderedDict()
         self._turn = asyncio.Lock()  # one at a time: guesses at tokens cannot flood the API server
 
-    async def verdict(self, token: str, verb: str, path: str) -> Verdict:
+    async def decision(self, token: str, verb: str, path: str) -> AccessDecision:
         key = (hashlib.sha256(token.encode(errors="surrogateescape")).digest(), verb, path)
         known = self._recall(key)
         if known is not None:
@@ -421,22 +417,22 @@ class Reviewer:
             if known is not None:
                 return known
             try:
-                verdict = await self._ask(token, verb, path)
+                decision = await self._ask(token, verb, path)
             except (ApiError, msgspec.DecodeError):
                 return UNKNOWN
-        self._known[key] = (self._clock() + _FRESH, verdict)
+        self._known[key] = (self._clock() + _FRESH, decision)
         if len(self._known) > _KEPT:
             self._known.popitem(last=False)
-        return verdict
+        return decision
 
-    def _recall(self, key: tuple[bytes, str, str]) -> Verdict | None:
-        until, verdict = self._known.get(key, (0.0, None))
-        if verdict is not None and until <= self._clock():
+    def _recall(self, key: tuple[bytes, str, str]) -> AccessDecision | None:
+        until, decision = self._known.get(key, (0.0, None))
+        if decision is not None and until <= self._clock():
             del self._known[key]
             return None
-        return verdict
+        return decision
 
-    async def _ask(self, token: str, verb: str, path: str) -> Verdict:
+    async def _ask(self, token: str, verb: str, path: str) -> AccessDecision:
         status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token})
         if not status.authenticated:
             return NOBODY
@@ -450,7 +446,7 @@ class Reviewer:
         }
         if (await self._review("authorization.k8s.io/v1", "SubjectAccessReview", spec)).allowed:
             return ALLOWED
-        return Verdict(HTTPStatus.FORBIDDEN, f"User {user.username!r} cannot {verb} path {path!r}")
+        return AccessDecision(HTTPStatus.FORBIDDEN, f"User {user.username!r} cannot {verb} path {path!r}")
 
     async def _review(self, api_version: str, kind: str, spec: RawObject) -> _ReviewStatus:
         body = {"apiVersion": api_version, "kind": kind, "spec": spec}

@@ -69,8 +69,8 @@ class Connection(Protocol):
         """Be gone at once."""
 
 
-class Owner(Protocol):
-    """Who has connections."""
+class ConnectionPool(Protocol):
+    """What takes connections back that are free again."""
 
     def give_back(self, connection: Connection, exchange: Exchange | None = None) -> None:
         """An exchange is over, one way or another, or the connection takes no more."""

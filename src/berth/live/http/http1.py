@@ -11,7 +11,7 @@ from typing import cast
 
 from httptools import HttpParserError, HttpResponseParser
 
-from berth.live.http.exchange import Exchange, Owner, Request
+from berth.live.http.exchange import ConnectionPool, Exchange, Request
 
 
 class Http1Connection(asyncio.Protocol):
@@ -21,7 +21,7 @@ class Http1Connection(asyncio.Protocol):
         idle_since: When its last answer came.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ConnectionPool) -> None:
         self.transport: asyncio.Transport
         self.idle_since = 0.0
         self._owner = owner

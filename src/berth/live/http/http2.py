@@ -1,8 +1,7 @@
 """HTTP/2: all requests go over one connection, side by side.
 
-A connection for each of many requests costs more than the requests: a handshake, and a system call and a
-wake-up for every answer.  What is sent in one turn of the loop goes out in one piece here, and what came
-together is read together.
+One connection saves handshakes, and most system calls and wake-ups: everything that is sent in one turn of
+the event loop is one write, and all answers that arrived together are one read.
 
 As much of RFC 9113 is here as asking needs: nothing is pushed, no priorities, and no table of header fields.
 """
@@ -17,7 +16,7 @@ from struct import Struct
 from typing import cast
 
 from berth.live.http import hpack
-from berth.live.http.exchange import Exchange, NotCarriedOutError, Owner, Request
+from berth.live.http.exchange import ConnectionPool, Exchange, NotCarriedOutError, Request
 
 # Seconds of silence after which the server is asked whether it is still there, and for its answer.
 QUIET = 15.0
@@ -62,7 +61,7 @@ class Http2Connection(asyncio.Protocol):
         agreed: Done once the server has said what it allows.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ConnectionPool) -> None:
         self.transport: asyncio.Transport
         self._owner = owner
         self._loop = asyncio.get_running_loop()

@@ -23,16 +23,17 @@ from berth.live.http import hpack
 from berth.live.http.exchange import (
     Answer,
     Connection,
+    ConnectionPool,
     Exchange,
     NotCarriedOutError,
-    Owner,
     Request,
     RequestHead,
     Stream,
 )
 from berth.live.http.http1 import Http1Connection
 from berth.live.http.http2 import QUIET, Http2Connection
-from berth.live.turns import Fence
+from berth.live.rate_limit import Fence
+from berth.sockets import url_host
 
 # Bytes of an answer, its head included: it is one object, and servers store none of this size.
 LARGEST = 2**24
@@ -365,7 +366,7 @@ class Transport:
         return opening.speaking
 
     async def _lead_on(self, connection: Http1Connection, authorization: Mapping[str, str]) -> None:
-        target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+        target = f"{url_host(self._host)}:{self._port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         lines += [f"{name}: {value}" for name, value in authorization.items()]
         exchange = Exchange(self._loop, connection, LARGEST, streamed=True)
@@ -407,7 +408,7 @@ class _Opening(asyncio.Protocol):
         speaking: What it became.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ConnectionPool) -> None:
         self.speaking: Http1Connection | Http2Connection
         self._owner = owner
         self._early: list[bytes] = []
@@ -440,8 +441,7 @@ def _place(parts: SplitResult) -> tuple[str, int]:
 def _netloc(parts: SplitResult) -> str:
     """As a server is called, without who calls it."""
     host, _ = _place(parts)
-    name = f"[{host}]" if ":" in host else host
-    return name if parts.port is None else f"{name}:{parts.port}"
+    return url_host(host) if parts.port is None else f"{url_host(host)}:{parts.port}"
 
 
 def _basic(parts: SplitResult, field: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Charging quotas for what a new pod keeps for itself, before it is stored.
 
-The quota's status is the ledger, as it is for Kubernetes' own admission: read, compared, and written only if
-nobody has written to it since. What is let in here and refused by somebody else afterwards is given back by
-`berth controllers`, which counts what is there.
+The quota's status says what is used, as for Kubernetes' own admission: it is read, compared, and written only
+if nobody has written to it since. If a pod is admitted here and refused by somebody else afterwards,
+`berth controllers` corrects the status when it counts the pods again.
 """
 
 from __future__ import annotations

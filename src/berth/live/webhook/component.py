@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -29,6 +29,7 @@ from berth.live.logs import say, v
 from berth.live.webhook import admission
 from berth.live.webhook.admission import PODS, AdmissionRequest, admit
 from berth.live.webhook.charging import QuotaCharger
+from berth.metrics import process_registry
 
 _log = logging.getLogger(__name__)
 
@@ -171,9 +172,7 @@ async def _body(request: Request) -> bytes:
 @contextlib.asynccontextmanager
 async def serving(settings: WebhookSettings) -> AsyncIterator[int]:
     """Answer reviews as long as the context lasts; gives the port."""
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
+    registry = process_registry()
     async with contextlib.AsyncExitStack() as stack:
         charger = None
         if (charging := settings.charging) is not None:

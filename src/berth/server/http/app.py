@@ -29,7 +29,7 @@ from berth.server.http.requests import (
 from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
 from berth.server.registry.kinds.access.roles import may_everything, require
-from berth.server.registry.kinds.cluster.plain import expire
+from berth.server.registry.kinds.cluster.events import expire
 from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Api:
             await self._serve(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Be there from the server's start to its end."""
+        """Run the background tasks from the server's start to its end (ASGI lifespan)."""
         await receive()
         async with _running(self._state):
             await send({"type": "lifespan.startup.complete"})
@@ -111,7 +111,7 @@ def _headers(given: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     headers = dict(given)
     if len(headers) < len(given):
         hosts = [value for name, value in given if name == b"host"]
-        if len(hosts) > 1:  # which nobody is
+        if len(hosts) > 1:  # together they are no valid host
             headers[b"host"] = b", ".join(hosts)
     return headers
 

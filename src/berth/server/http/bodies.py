@@ -36,7 +36,7 @@ Gvk = tuple[str, str, str]
 
 
 async def read_body(request: ApiRequest) -> bytes:
-    """All of it.
+    """Read the whole body of a request.
 
     Raises:
         StatusError: it is too large (413), does not arrive in time (408), or ends too early (400).

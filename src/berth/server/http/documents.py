@@ -12,14 +12,13 @@ import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-from urllib.parse import parse_qs
 
 from berth.kube.objects import RawObject
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server import errors
 from berth.server.credentials import ALGORITHM
 from berth.server.http.replies import JSON_TYPE, Reply, of_object
-from berth.server.http.requests import ApiRequest
+from berth.server.http.requests import ApiRequest, clauses
 from berth.server.http.state import ServerState
 from berth.server.openapi import OpenApi, gnostic
 from berth.server.registry.kinds.access.service_accounts import ISSUER
@@ -108,13 +107,12 @@ class Documents:
     # --- discovery
 
     def _discovery(self, request: ApiRequest, path: str) -> Reply:
-        accept = request.headers.get(b"accept", b"").decode("latin-1").replace(" ", "")
-        all_at_once = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
         form, content_type = "", b"application/json"
-        if all_at_once:
-            form = _asked_version(accept)
+        if path in ("/api", "/apis"):
+            form = _asked_version(request.headers.get(b"accept", b"").decode("latin-1"))
+        if form:
             content_type += f";g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList".encode()
-        key, tagged = (path, form), all_at_once
+        key, tagged = (path, form), bool(form)
         return self._kept(request, key, lambda: encode(self._document(*key)), content_type, tagged=tagged)
 
     def _kept(
@@ -174,14 +172,10 @@ class Documents:
 
 
 def _asked_version(accept: str) -> str:
-    for clause in accept.split(","):
-        options = parse_qs(clause.replace(";", "&"))
-        if (
-            options.get("as") == ["APIGroupDiscoveryList"]
-            and options.get("v", [""])[0] in AGGREGATED_VERSIONS
-        ):
-            return options["v"][0]
-    return "v2"
+    """The version of aggregated discovery to answer with, empty for the legacy form."""
+    asked = [options for _, options in clauses(accept) if options.get("as") == "APIGroupDiscoveryList"]
+    known = (options["v"] for options in asked if options.get("v") in AGGREGATED_VERSIONS)
+    return next(known, "v2" if asked else "")
 
 
 def _is_held(request: ApiRequest, tag: str) -> bool:
@@ -196,11 +190,8 @@ def _openapi_form(accept: str) -> str:
     Raises:
         StatusError: it asks for neither.
     """
-    wanted: list[tuple[float, str]] = []
-    for clause in (accept or "*/*").split(","):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        options = dict(part.split("=", 1) for part in parameters if "=" in part)
-        wanted.append((_quality(options.get("q", "1")), media.lower()))
+    found = clauses(accept or "*/*")
+    wanted = [(_quality(options.get("q", "1")), media.lower()) for media, options in found]
     for quality, media in sorted(wanted, key=lambda one: -one[0]):
         if quality > 0 and media in gnostic.MEDIA_TYPES:
             return gnostic.MEDIA_TYPE

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.schema import Schema
@@ -29,9 +28,6 @@ from berth.server.http.requests import PATCH_TYPES, ApiRequest, Send
 from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, writes
 from berth.server.registry.kinds.access.roles import require
-from berth.server.registry.kinds.access.service_accounts import request_token
-from berth.server.registry.kinds.pods.evictions import evict
-from berth.server.registry.kinds.pods.pods import bind, check_container
 from berth.server.registry.strategy import SUBRESOURCES, Endpoint
 from berth.server.registry.writes import Write
 
@@ -42,13 +38,6 @@ _BODY_TYPES = frozenset(
     {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
 )
 _STEP = 100  # objects deleted between two looks at other requests
-_HOLLOW = "hollow nodes run no containers, so there is"
-_ASKED = {
-    "log": "no log",
-    "attach": "nothing to attach to",
-    "exec": "nothing to execute in",
-    "portforward": "nothing to forward to",
-}
 
 
 async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
@@ -101,19 +90,19 @@ async def _body_of(request: ApiRequest) -> bytes:
 def _object_in(request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
     """The object in a request's body."""
     obj = decode_body(request, body, request.content_type)
-    may_have_null = b"null" in body or "yaml" in request.content_type  # which has many words for it
+    may_have_null = b"null" in body or "yaml" in request.content_type  # YAML writes null in several ways
     return without_nulls_like_go(obj) if may_have_null and not endpoint.strategy.custom else obj
 
 
 def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
-    """The same for an object of the endpoint's own kind, checked against its schema."""
+    """The object in a request's body, of the endpoint's own kind and checked against its schema."""
     obj = _object_in(request, endpoint, body)
     metadata.check_envelope(endpoint, obj, state.registry.kinds)
     return check(request, endpoint, obj)
 
 
-async def _committed(write: Write | None) -> None:
-    if write is not None and write.done is not None:
+async def _committed(write: Write) -> None:
+    if write.done is not None:
         await write.done
 
 
@@ -138,11 +127,17 @@ async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 
 async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    """What is created but not stored."""
-    body = await _body_of(request)
-    obj = await state.workers.run(len(body), lambda: _own_object_in(state, request, endpoint, body))
+    """Answer what is created but not stored: an object of such a kind, or one sent to a subresource."""
+    body, subresource = await _body_of(request), request.address.subresource
+
+    def sent() -> RawObject:
+        if not subresource:
+            return _own_object_in(state, request, endpoint, body)
+        return _part(state, request, _object_in(request, endpoint, body))
+
+    obj = await state.workers.run(len(body), sent)
     answer, done = endpoint.strategy.answer(
-        state.registry, obj, request.address.namespace, user=request.user, dry_run=request.dry_run
+        state.registry, obj, request.key, subresource, user=request.user, dry_run=request.dry_run
     )
     if done is not None:
         await done
@@ -196,13 +191,12 @@ async def _delete_options(state: ServerState, request: ApiRequest, endpoint: End
 
 async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     options = await _delete_options(state, request, endpoint)
-    resource = endpoint.resource
     record = writes.current(endpoint, request.key)
     write = deletion.delete(state.registry, endpoint, record, options)
     await _committed(write)
     gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
     if gone and not endpoint.strategy.returns_deleted:
-        return of_object(errors.deleted_status(record.key[1], resource.group, resource.plural, record.uid))
+        return of_object(errors.deleted_status(endpoint.resource, record.key[1], record.uid))
     return of_record(request, endpoint, write.record)
 
 
@@ -311,10 +305,10 @@ def _server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoi
         config.pop("status", None)
     record = endpoint.bucket.newest(key)
     if record is None and address.subresource:
-        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
+        raise errors.not_found(endpoint.resource, address.name)
     live = endpoint.object(record) if record is not None else None
     if live is not None and meta.get("resourceVersion") not in (None, "", str(record.rv if record else 0)):
-        raise errors.conflict(endpoint.resource.plural, endpoint.resource.group, address.name)
+        raise errors.conflict(endpoint.resource, address.name)
     meta.pop("resourceVersion", None)
     merged = _applied(state, request, endpoint, live, config)
     intent = replace(request.intent, tracked=True)  # `fieldManager` is its manager
@@ -384,47 +378,15 @@ def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
     """What was sent to a subresource that has a kind of its own, checked against that kind's schema."""
     part = SUBRESOURCES[request.address.subresource]
     gvk = (part.group, part.version, part.kind)
+    if part.older and obj.get("apiVersion") == part.older:
+        obj["apiVersion"] = f"{part.group}/{part.version}"
     return check_as(request, state.registry.schemas, gvk, obj)
 
 
-async def _act(
-    act: Callable[..., Write | None], state: ServerState, request: ApiRequest, endpoint: Endpoint
-) -> Reply:
-    """Do to a pod what was sent to one of its subresources."""
-    body = await _body_of(request)
-
-    def part() -> RawObject:
-        obj = _object_in(request, endpoint, body)
-        if act is evict and obj.get("apiVersion") == "policy/v1beta1":  # the same in its older version
-            obj["apiVersion"] = "policy/v1"
-        return _part(state, request, obj)
-
-    obj = await state.workers.run(len(body), part)
-    sender = {"user": request.user} if act is bind else {}
-    await _committed(act(state.registry, *request.key, obj, dry_run=request.dry_run, **sender))
-    return of_object(errors.success(), 201)
-
-
-async def _token(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    body = await _body_of(request)
-    part = partial(_part, state, request)
-    obj = await state.workers.run(len(body), lambda: part(_object_in(request, endpoint, body)))
-    return of_object(request_token(state.registry, *request.key, obj), 201)
-
-
-async def _enter(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    """What would be asked of a container: what upstream says of the pod, or that there is none."""
-    address = request.address
-    pod = endpoint.object(lists.committed(request, endpoint))
-    wanted = request.query.get("container", "")
-    if address.subresource != "portforward":
-        check_container(pod, wanted)
-    if not pod["spec"].get("nodeName"):
-        if address.subresource == "log":
-            return Reply(200, b"", b"text/plain")
-        raise errors.bad_request(f"pod {address.name} does not have a host assigned")
-    why = f"{_HOLLOW} {_ASKED[address.subresource]}"
-    raise errors.StatusError(501, "NotImplemented", why)
+async def _connect(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = endpoint.object(lists.committed(request, endpoint))
+    text = endpoint.strategy.connect(obj, request.address.subresource, request.query)
+    return Reply(200, text, b"text/plain")
 
 
 _VERBS: dict[str, Handler] = {
@@ -437,6 +399,11 @@ _VERBS: dict[str, Handler] = {
     "deletecollection": _delete_collection,
 }
 _SUBRESOURCES: dict[tuple[str, str], Handler] = {
+    **{
+        (name, verb): _answer if part.kind else _connect
+        for name, part in SUBRESOURCES.items()
+        for verb in part.verbs
+    },
     ("status", "get"): lists.get,
     ("status", "update"): _update,
     ("status", "patch"): _patch,
@@ -444,8 +411,4 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("scale", "get"): _get_scale,
     ("scale", "update"): _put_scale,
     ("scale", "patch"): _patch_scale,
-    ("binding", "create"): partial(_act, bind),
-    ("eviction", "create"): partial(_act, evict),
-    **{(name, verb): _enter for name in _ASKED for verb in SUBRESOURCES[name].verbs},
-    ("token", "create"): _token,
 }

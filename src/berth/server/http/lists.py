@@ -65,7 +65,7 @@ def committed(request: ApiRequest, endpoint: Endpoint) -> Record:
     """The object a request names, or 404."""
     record = endpoint.bucket.records.get(request.key)
     if record is None:
-        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, request.key[1])
+        raise errors.not_found(endpoint.resource, request.key[1])
     return record
 
 
@@ -201,12 +201,13 @@ def _wrong_options(request: ApiRequest, exact: str) -> Found:
 
 
 def refuse(wrong: Found) -> None:
-    """
+    """Refuse a list or watch if something is wrong with its options.
+
     Raises:
-        StatusError: something is wrong with the options of a list or watch (422).
+        StatusError: something is (422).
     """
     if found := list(wrong):
-        raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
+        raise errors.invalid(("ListOptions", "meta.k8s.io"), "", found)
 
 
 def _write_token(rv: int, start: Key) -> str:

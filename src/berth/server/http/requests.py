@@ -221,13 +221,16 @@ def _media_type(header: bytes) -> str:
 
 
 @lru_cache(maxsize=512)
+def clauses(accept: str) -> tuple[tuple[str, dict[str, str]], ...]:
+    """The media types in an Accept header, each with its parameters."""
+    parted = ([part.strip() for part in clause.split(";")] for clause in accept.split(","))
+    return tuple((media, dict(one.split("=", 1) for one in more if "=" in one)) for media, *more in parted)
+
+
+@lru_cache(maxsize=512)
 def _accepted(header: str) -> str:
     """The first form in an Accept header that this server can give."""
-    if not header:
-        return JSON
-    for clause in header.split(","):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        options = dict(part.split("=", 1) for part in parameters if "=" in part)
+    for media, options in clauses(header or "*/*"):
         form = options.get("as", "")
         if media in ("application/json", "*/*", "application/*"):
             if form == "Table":

@@ -8,20 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from berth.kube.quota.exclusive import ExclusiveDomains, Neighbours
 from berth.kube.schema import budget
+from berth.metrics import CounterMetric, HistogramMetric
 from berth.server import errors
 from berth.server.registry.kinds import strategies_of, strategy_of_custom
 from berth.server.registry.strategy import Credentials, Registry
@@ -40,43 +36,22 @@ _PATIENCE = 34.0  # seconds until a request is given up; upstream: requestTimeou
 _TRIES = 5
 
 
-class _Requests(Collector):
-    """Answered requests. All are counted in one thread: the library's own counters, with locks, are dear."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str, int]] = Counter()
-        self._spans: dict[str, list[int]] = defaultdict(lambda: [0] * (len(_BUCKETS) + 1))
-        self._seconds: dict[str, float] = defaultdict(float)
-
-    def observe(self, verb: str, resource: str, code: int, seconds: float | None) -> None:
-        self._counts[verb, resource, code] += 1
-        if seconds is not None:
-            self._spans[verb][bisect_left(_BUCKETS, seconds)] += 1
-            self._seconds[verb] += seconds
-
-    def collect(self) -> Iterator[Metric]:
-        text = "Requests by verb, resource and status code."
-        counts = CounterMetricFamily("apiserver_request", text, labels=("verb", "resource", "code"))
-        for (verb, resource, code), count in self._counts.items():
-            counts.add_metric((verb, resource, str(code)), count)
-        yield counts
-        text = "Time to answer, watches excluded."
-        spans = HistogramMetricFamily("apiserver_request_duration_seconds", text, labels=("verb",))
-        for verb, found in self._spans.items():
-            totals = zip((*map(str, _BUCKETS), "+Inf"), accumulate(found), strict=True)
-            spans.add_metric((verb,), list(totals), self._seconds[verb])
-        yield spans
-
-
 class ServerMetrics:
     """Requests, open watches and the size of the store."""
 
     def __init__(self, store: Store) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        requests = _Requests()
-        self.registry.register(requests)
-        self.observe = requests.observe
+        text = "Requests by verb, resource and status code."
+        labels = ("verb", "resource", "code")
+        self._requests = CounterMetric("apiserver_request", text, labels, registry=self.registry)
+        self._seconds = HistogramMetric(
+            "apiserver_request_duration_seconds",
+            "Time to answer, watches excluded.",
+            ("verb",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         self.watchers = Gauge(
             "apiserver_longrunning_requests", "Watches that are open.", registry=self.registry
         )
@@ -86,6 +61,11 @@ class ServerMetrics:
         version.set_function(lambda: store.rv)
         objects = Gauge("berth_store_objects", "Objects that are stored.", registry=self.registry)
         objects.set_function(lambda: sum(len(bucket.records) for bucket in store.buckets.values()))
+
+    def observe(self, verb: str, resource: str, code: int, seconds: float | None) -> None:
+        self._requests.labels(verb, resource, str(code)).inc()
+        if seconds is not None:
+            self._seconds.labels(verb).observe(seconds)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

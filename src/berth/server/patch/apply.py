@@ -59,7 +59,8 @@ def kept_up(merged: dict[str, Any], config: dict[str, Any], manager: str) -> dic
 # What there was before anybody applied belongs to this manager.
 BEFORE_FIRST_APPLY = "before-first-apply"
 
-_WITH_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
+# What writes to a status may change beside it, for most kinds.
+STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _NEVER_OWNED = frozenset(
     {
         ("f:apiVersion",),
@@ -70,17 +71,15 @@ _NEVER_OWNED = frozenset(
 )
 
 
-def reset_fields(
-    subresource: str, subresources: Collection[str], taken: Collection[str] = ()
-) -> tuple[Path, ...]:
+def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str] = ()) -> tuple[Path, ...]:
     """What a write to this endpoint cannot set, so that nobody gets to own it there.
 
     `taken`: What a write to the status can set of the metadata.
     """
     if subresource == "status":
-        closed = (name for name in _WITH_STATUS if name not in taken)
+        closed = (name for name in STATUS_METADATA if name not in taken)
         return (("f:spec",), *(("f:metadata", f"f:{name}") for name in closed))
-    return (("f:status",),) if "status" in subresources else ()
+    return (("f:status",),) if status_apart else ()
 
 
 @refuse_depth

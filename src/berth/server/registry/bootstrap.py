@@ -17,7 +17,7 @@ from berth.kube.well_known import AUTOUPDATE
 from berth.server.registry import quotas, writes
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.access.roles import EVERYTHING, GROUP
-from berth.server.registry.kinds.cluster.plain import INITIAL_NAMESPACES
+from berth.server.registry.kinds.cluster.namespaces import INITIAL_NAMESPACES
 from berth.server.registry.kinds.custom import karmada
 from berth.server.registry.kinds.network.services import FIRST_ADDRESS
 from berth.server.registry.kinds.pods.classes import SYSTEM_CLASSES

@@ -55,7 +55,7 @@ def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
     if options.get("dryRun") not in (None, [], ["All"]):
         found += one_of("dryRun", options["dryRun"], ("All",))
     if found:
-        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", found)
+        raise errors.invalid(("DeleteOptions", "meta.k8s.io"), "", found)
     return options
 
 
@@ -112,7 +112,7 @@ def check_preconditions(endpoint: Endpoint, obj: RawObject, record: Record, opti
             f"record ({record.rv}). The object might have been modified"
         )
     if why:
-        raise errors.conflict(endpoint.resource.plural, endpoint.resource.group, record.key[1], why)
+        raise errors.conflict(endpoint.resource, record.key[1], why)
 
 
 def mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:

@@ -106,8 +106,7 @@ def new_name(endpoint: Endpoint, metadata: RawObject) -> None:
         if endpoint.bucket.newest((metadata.get("namespace", ""), name)) is None:
             metadata["name"] = name
             return
-    resource = endpoint.resource
-    raise errors.generate_name_conflict(resource.plural, resource.group, name)
+    raise errors.generate_name_conflict(endpoint.resource, name)
 
 
 def made_up_end() -> str:

@@ -44,7 +44,7 @@ _KEEPS_APART = (b"podAntiAffinity", AFFINITY_ANNOTATION.encode())
 
 
 @dataclass(slots=True)
-class Asked:
+class QuotaRequest:
     """What a write makes of an object, for the quotas of its namespace.
 
     Attributes:
@@ -58,7 +58,7 @@ class Asked:
     is_admitted: bool = False
 
 
-def charge(registry: Registry, asked: Asked) -> Callable[[], None] | None:
+def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None:
     """Ask the quotas of a namespace; what is returned charges them, once the write itself is proposed.
 
     Raises:
@@ -91,7 +91,7 @@ def charge(registry: Registry, asked: Asked) -> Callable[[], None] | None:
             check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
         except QuotaError as error:
             name = (asked.new or {})["metadata"].get("name") or ""
-            raise errors.forbidden(resource.plural, resource.group, name, str(error)) from None
+            raise errors.forbidden(resource, name, str(error)) from None
         status = charged(quota, {**wanted, **exclusive})
         if status is not None:
             changed.append((record.key, {**quota, "status": status}))
@@ -179,7 +179,7 @@ def _exclusive_names(quota: RawObject) -> list[str]:
 
 
 def _exclusive_change(
-    registry: Registry, asked: Asked, quota: RawObject, pods: tuple[object, object]
+    registry: Registry, asked: QuotaRequest, quota: RawObject, pods: tuple[object, object]
 ) -> Amounts:
     """By how much the nodes that are blocked change with a pod."""
     excludes = any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods)

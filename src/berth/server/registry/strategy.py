@@ -22,7 +22,7 @@ from berth.kube.affinity.anti_affinity import DEFAULT_POLICY, AdmissionPolicy
 from berth.kube.api_resources import Resource
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import kinds
-from berth.kube.objects import ObjectMeta, RawObject
+from berth.kube.objects import Key, ObjectMeta, RawObject
 from berth.kube.quota.exclusive import ExclusiveDomains
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.times import stamp
@@ -34,7 +34,7 @@ from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.credentials import TokenSigner
 from berth.server.fields import mapping
-from berth.server.patch import reset_fields
+from berth.server.patch import STATUS_METADATA, reset_fields
 from berth.server.patch.fieldset import Path
 from berth.server.registry.checks import decode_as, unchanged
 from berth.server.registry.users import User
@@ -48,8 +48,6 @@ Convert = Callable[[RawObject], RawObject]
 GroupVersionResource = tuple[str, str, str]
 # The bits of a UUID that are not by chance, and what they are (RFC 9562, version 4).
 _UUID_FIXED, _UUID_VERSION_4 = 0xF000 << 64 | 0xC000 << 48, 0x4000 << 64 | 0x8000 << 48
-# What writes to a status may change beside it, for most kinds.
-STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -81,7 +79,7 @@ class ServedResource(Resource, frozen=True, kw_only=True):
     @property
     def root(self) -> str:
         """The path of the group version, such as ``/api/v1`` or ``/apis/apps/v1``."""
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return self.path().rpartition("/")[0]
 
 
 class Subresource(NamedTuple):
@@ -91,11 +89,12 @@ class Subresource(NamedTuple):
     group: str = ""
     version: str = ""
     kind: str = ""
+    older: str = ""  # an API version in which the kind is the same
 
 
 SUBRESOURCES = {
     "binding": Subresource(("create",), "", "v1", "Binding"),
-    "eviction": Subresource(("create",), "policy", "v1", "Eviction"),
+    "eviction": Subresource(("create",), "policy", "v1", "Eviction", "policy/v1beta1"),
     "finalize": Subresource(("update",)),
     "attach": Subresource(("create", "get")),
     "exec": Subresource(("create", "get")),
@@ -173,7 +172,7 @@ def _strings(value: object) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Strategy:
-    """What the server asks about one kind: facts as fields, rules as methods."""
+    """The facts and rules of one kind: facts are fields, rules are methods."""
 
     custom: ClassVar[bool] = False  # defined by a CustomResourceDefinition
 
@@ -193,9 +192,9 @@ class Strategy:
     needs_version: bool = False  # no update without a resourceVersion
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status
-    orphans_dependents: bool = False  # unless the client says otherwise
-    orphans_warning: str = ""  # to who does not
-    weight: int = 1  # how many times as long as of others it takes to judge an object
+    orphans_dependents: bool = False  # deleting keeps dependents, unless the client says otherwise
+    orphans_warning: str = ""  # warns a client that deletes without saying what becomes of dependents
+    weight: int = 1  # how much longer than for other kinds validation takes
     deprecated: str = ""  # what clients are told of the kind with every answer
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
     converts: bool = False  # objects may have been stored by a server of another version, see `converted`
@@ -214,14 +213,16 @@ class Strategy:
         """Set the status of a new object."""
         obj["status"] = copy.deepcopy(self.first_status)
 
-    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+    def admit_and_validate(
+        self, registry: Registry, obj: RawObject, old: RawObject | None
+    ) -> list[FieldError]:
         """Admit and validate an object in place; `old` is None if it is new."""
         self.prepare(registry, obj, old)
         found = self.validate(obj, registry.gates)
         return [*found, *(self.validate_create(obj) if old is None else self.validate_update(obj, old))]
 
-    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        """What a client is taken to have said: without what is switched off, with defaults, in place."""
+    def prepare_input(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        """Drop fields of features that are off and fill in defaults, in place."""
         self.default(obj)
 
     def default(self, obj: RawObject) -> None:
@@ -259,25 +260,25 @@ class Strategy:
         return [found for path in self.frozen for found in unchanged(obj, old, *path.split("."))]
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> Iterable[FieldError]:
-        """Bring what was written to a subresource into shape; what is wrong with it."""
+        """Normalize what was written to a subresource, and return what is wrong with it."""
         return ()
 
     def reset_fields(self, subresource: str) -> tuple[Path, ...]:
         """What a write to this endpoint cannot set, so that nobody gets to own it there."""
-        return reset_fields(subresource, ("status",) if self.status_apart else (), self.status_metadata)
+        return reset_fields(subresource, status_apart=self.status_apart, taken=self.status_metadata)
 
-    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        """Whether a valid object is one that this user may write.
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        """Check that a user may write a valid object.
 
         Raises:
-            StatusError: it is not.
+            StatusError: they may not.
         """
 
-    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        """The last word before an object is stored: it is valid, and if new, there is none of its name.
+    def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        """Check a valid object last before it is stored; if it is new, no other has its name.
 
         Raises:
-            StatusError: it may not be stored all the same.
+            StatusError: it may not be stored.
         """
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
@@ -286,9 +287,10 @@ class Strategy:
     # --- deleting
 
     def check_delete(self, obj: RawObject) -> None:
-        """
+        """Check that an object may be deleted.
+
         Raises:
-            StatusError: the object may not be deleted.
+            StatusError: it may not.
         """
 
     def before_delete(self, registry: Registry, obj: RawObject) -> None:
@@ -311,9 +313,13 @@ class Strategy:
     # --- what some kinds have
 
     def answer(
-        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
     ) -> Answer:
-        """The answer to an object that is created but not stored."""
+        """The answer to an object that is created but not stored, perhaps at a subresource of `key`."""
+        raise errors.method_not_allowed()
+
+    def connect(self, obj: RawObject, subresource: str, query: Mapping[str, str]) -> bytes:
+        """The text that a subresource without objects answers with."""
         raise errors.method_not_allowed()
 
     def to_stored(self, obj: RawObject) -> RawObject:
@@ -334,7 +340,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """By what the server knows its clients, and they it."""
+    """The token of administrators, the signer of other tokens, and the certificate authority."""
 
     token: str = field(repr=False)
     signer: TokenSigner

@@ -64,7 +64,7 @@ class Attributes:
         for mark, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
             text = text.replace(mark, harmless)
         why = f"{text}: {reason}" if reason else text
-        return errors.forbidden(self.resource, self.group, self.name, why)
+        return errors.forbidden((self.resource, self.group), self.name, why)
 
 
 def account_name(user: str) -> tuple[str, str] | None:

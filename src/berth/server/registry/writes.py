@@ -90,19 +90,19 @@ def create(
         meta["managedFields"] = managed
     if strategy.status_apart and not strategy.status_on_create:
         strategy.begin_status(obj)
-    strategy.settle(registry, obj, None)
+    strategy.prepare_input(registry, obj, None)
     first = _creators(endpoint, obj, intent)
-    found = strategy.judge(registry, obj, None)
+    found = strategy.admit_and_validate(registry, obj, None)
     name = meta.get("name") or ""
     if found:
-        raise errors.invalid(resource.kind, resource.group, name or "", found)
-    strategy.permit(registry, obj, None, intent.user)
+        raise errors.invalid(resource, name or "", found)
+    strategy.authorize_write(registry, obj, None, intent.user)
     key = metadata.key_of(endpoint, meta)
     if endpoint.bucket.newest(key) is not None:
         if was_missing:
             raise OvertakenError
-        raise errors.already_exists(resource.plural, resource.group, name)
-    strategy.accept(registry, obj, None)
+        raise errors.already_exists(resource, name)
+    strategy.final_admission(registry, obj, None)
     if first is not None:
         meta["managedFields"] = [first]
     write = _store(registry, endpoint, key, obj, intent, None)
@@ -117,16 +117,15 @@ def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, nam
     """
     record = registry.builtin("", "namespaces").bucket.newest(("", namespace))
     if record is None:
-        raise errors.not_found("namespaces", "", namespace)
+        raise errors.not_found(("namespaces", ""), namespace)
     if record.fields.get("status.phase") == "Terminating":
-        resource = endpoint.resource
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
         cause = {
             "reason": "NamespaceTerminating",
             "message": f"namespace {namespace} is being terminated",
             "field": "metadata.namespace",
         }
-        raise errors.forbidden(resource.plural, resource.group, name, why, [cause])
+        raise errors.forbidden(endpoint.resource, name, why, [cause])
 
 
 # --- update ---------------------------------------------------------------------------------------
@@ -136,8 +135,7 @@ def current(endpoint: Endpoint, key: Key) -> Record:
     """The newest state of an object, or 404."""
     record = endpoint.bucket.newest(key)
     if record is None:
-        resource = endpoint.resource
-        raise errors.not_found(resource.plural, resource.group, key[1])
+        raise errors.not_found(endpoint.resource, key[1])
     return record
 
 
@@ -165,12 +163,12 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if intent.subresource:
         found += strategy.judge_subresource(registry, obj, old)
     else:
-        strategy.settle(registry, obj, old)
-        found += strategy.judge(registry, obj, old)
+        strategy.prepare_input(registry, obj, old)
+        found += strategy.admit_and_validate(registry, obj, old)
     if found:
         resource = endpoint.resource
-        raise errors.invalid(resource.kind, resource.group, record.key[1], found)
-    strategy.permit(registry, obj, old, intent.user)
+        raise errors.invalid(resource, record.key[1], found)
+    strategy.authorize_write(registry, obj, old, intent.user)
     if strategy.generation and intent.subresource != "status" and _spec_changed(obj, old):
         meta["generation"] = (old["metadata"].get("generation") or 0) + 1
     if managed is None and "managedFields" in old["metadata"]:
@@ -178,7 +176,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if obj == old:
         return unchanged(endpoint, record)
     if not intent.subresource:
-        strategy.accept(registry, obj, old)
+        strategy.final_admission(registry, obj, old)
     obj = _tracked(registry, endpoint, old, obj, intent)
     return _store(registry, endpoint, record.key, obj, intent, record)
 
@@ -189,13 +187,13 @@ def _check_fresh(endpoint: Endpoint, meta: RawObject, old: RawObject, record: Re
     if version in (None, "", "0"):
         if endpoint.strategy.needs_version:
             problem = invalid("metadata.resourceVersion", 0, _UNCONDITIONAL)
-            raise errors.invalid(resource.kind, resource.group, name, [problem])
+            raise errors.invalid(resource, name, [problem])
     elif version != str(record.rv):
-        raise errors.conflict(resource.plural, resource.group, name)
+        raise errors.conflict(resource, name)
     uid = meta.get("uid")
     if uid and uid != old.get("uid"):
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.get('uid')}"
-        raise errors.conflict(resource.plural, resource.group, name, why)
+        raise errors.conflict(resource, name, why)
 
 
 def _status_only(endpoint: Endpoint, obj: RawObject, old: RawObject) -> RawObject:
@@ -259,7 +257,7 @@ def _store(
     """Propose a state in the place of another record, or of None."""
     budget.lift()
     admitted = instead_of is not _WHATEVER and not intent.subresource and not intent.own
-    asked = quotas.Asked(endpoint, key, obj, is_admitted=admitted)
+    asked = quotas.QuotaRequest(endpoint, key, obj, is_admitted=admitted)
     if intent.dry_run:
         registry.store.in_turn(lambda: quotas.charge(registry, asked))
         # The outcome of a dry run has no version of its own.
@@ -296,7 +294,7 @@ def _may_go(endpoint: Endpoint, obj: RawObject) -> bool:
 
 def remove(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) -> Write:
     """Propose that an object goes, whatever its finalizers say."""
-    settle = quotas.charge(registry, quotas.Asked(endpoint, key, None))
+    settle = quotas.charge(registry, quotas.QuotaRequest(endpoint, key, None))
     record, done = registry.store.remove(endpoint.bucket, key, obj)
     if settle is not None:
         settle()
@@ -349,7 +347,7 @@ def update_scale(
     registry: Registry, endpoint: Endpoint, record: Record, scale: RawObject, intent: Intent
 ) -> Write:
     """Set the replicas of an object from a Scale."""
-    resource, own_name = endpoint.resource, record.key[1]
+    own_name = record.key[1]
     metadata = scale.get("metadata") or {}
     if metadata.get("name", own_name) != own_name:
         raise errors.bad_request(
@@ -357,10 +355,12 @@ def update_scale(
         )
     version = metadata.get("resourceVersion")
     if version and version != str(record.rv):
-        raise errors.conflict(resource.plural, resource.group, own_name)
+        raise errors.conflict(endpoint.resource, own_name)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
-        raise errors.invalid("Scale", "autoscaling", own_name, [invalid("spec.replicas", replicas, NEGATIVE)])
+        raise errors.invalid(
+            ("Scale", "autoscaling"), own_name, [invalid("spec.replicas", replicas, NEGATIVE)]
+        )
     obj = endpoint.object(record)
     *outer, last = _steps(endpoint.strategy.scale_paths[0])
     place = obj

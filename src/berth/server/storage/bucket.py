@@ -117,7 +117,7 @@ def no_fields(_obj: RawObject) -> Mapping[str, str]:
     return NO_LABELS
 
 
-class Queued(NamedTuple):
+class QueuedWrite(NamedTuple):
     """What a write that is not committed yet makes of an object; no record if it goes."""
 
     rv: int
@@ -132,7 +132,7 @@ class Bucket:
         self.name = name
         self.records: dict[Key, Record] = {}  # committed
         self.keys: list[Key] = []  # of `records`, sorted
-        self.queued: dict[Key, Queued] = {}  # newer than `records`
+        self.queued: dict[Key, QueuedWrite] = {}  # newer than `records`
         self.changes = 0  # grows whenever the newest state of an object becomes another
         self.history = WatchHistory(limit)
         self.listeners: set[WatchListener] = set()

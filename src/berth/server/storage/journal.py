@@ -37,13 +37,13 @@ CREATE TABLE IF NOT EXISTS changes (
   type TEXT NOT NULL, data BLOB NOT NULL, prev BLOB, sum INTEGER);
 CREATE TABLE IF NOT EXISTS expired (bucket TEXT PRIMARY KEY, rv INTEGER NOT NULL) WITHOUT ROWID;
 """
-_GROUP_LIMIT = 64  # batches in one commit
-_STATEMENT_LIMIT = 64  # rows in one statement
-_NAMED = 5  # objects in a message
-_LOG_LIMIT = 64 * 1024 * 1024  # bytes of the write-ahead log that stay when it is empty
+_GROUP_LIMIT = 64  # most batches in one commit
+_STATEMENT_LIMIT = 64  # most rows in one statement
+_NAMED = 5  # most objects that a message names
+_LOG_LIMIT = 64 * 1024 * 1024  # most bytes that the file of an empty write-ahead log keeps
 _ADVICE = "put back a copy of {0}, or remove it to begin anew"
-_LENGTH = 64  # of the line that marks versions
-AHEAD = 4096  # versions that are reserved at once
+_LENGTH = 64  # bytes in the line that marks versions
+AHEAD = 4096  # how many versions are reserved at once
 
 
 class DataDirInUseError(RuntimeError):
@@ -265,7 +265,8 @@ def _make_folder(folder: Path) -> None:
 
 
 def _check_there(path: Path, acknowledged: int) -> None:
-    """
+    """Check that the database is there if anything was written to it.
+
     Raises:
         DataDirError: nothing is left of a database that held something.
     """

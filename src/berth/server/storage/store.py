@@ -24,7 +24,16 @@ from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.settings import DEFAULT_HISTORY_BYTES, OBJECT_LIMIT
-from berth.server.storage.bucket import Bucket, Fields, Queued, Record, WatchEvent, decode, encode, no_fields
+from berth.server.storage.bucket import (
+    Bucket,
+    Fields,
+    QueuedWrite,
+    Record,
+    WatchEvent,
+    decode,
+    encode,
+    no_fields,
+)
 from berth.server.storage.journal import Batch, Journal, Row
 
 _T = TypeVar("_T")
@@ -212,7 +221,7 @@ class Store:
         ticket: _Ticket = batch.ticket
         record = event.record
         bucket.changes += 1
-        bucket.queued[record.key] = Queued(record.rv, newest, ticket.done)
+        bucket.queued[record.key] = QueuedWrite(record.rv, newest, ticket.done)
         ticket.events.append((bucket, event))
         batch.rows.append(
             Row(record.rv, bucket.name, *record.key, event.type, record.data, _seen_before(event))
@@ -266,7 +275,7 @@ class Store:
         return marks
 
     def _outcome(self, batches: list[Batch], error: Exception | None) -> None:
-        """In the journal's thread."""
+        """Pass the outcome of a commit to the event loop; called in the journal's thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._settle, batches, error)
 

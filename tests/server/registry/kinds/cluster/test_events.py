@@ -12,7 +12,7 @@ from berth.kube.times import stamp
 from berth.server.credentials import TokenSigner
 from berth.server.http.state import make_state, open_store
 from berth.server.registry import bootstrap, writes
-from berth.server.registry.kinds.cluster.plain import expire_once
+from berth.server.registry.kinds.cluster.events import expire_once
 from berth.server.registry.strategy import Credentials
 from berth.server.settings import ServerSettings
 from tests.support.api.client import Client

@@ -51,12 +51,13 @@ class _GrantStrategy(Strategy):
     Upstream: the `policybased` storages of pkg/registry/rbac.
     """
 
-    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         if not may_everything(user) and (old is None or _content(obj) != _content(old)):
             self.check_grant(registry, obj, old, user)
 
     def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        """
+        """Check that a user has the rights that an object gives.
+
         Raises:
             StatusError: the user grants what he does not have (403), or nobody knows what (404).
         """
@@ -65,7 +66,8 @@ class _GrantStrategy(Strategy):
     def confirm(
         self, registry: Registry, obj: RawObject, user: User, rules: Iterable[RawObject], why: str = ""
     ) -> None:
-        """
+        """Check that a user has all of some rules where the object is.
+
         Raises:
             StatusError: the user does not have the rules (403).
         """
@@ -73,8 +75,8 @@ class _GrantStrategy(Strategy):
         held = _rules_of(registry, user, metadata.get("namespace", ""))
         lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
         if lacking:
-            name, plural = metadata.get("name") or "", self.resource.plural
-            raise errors.forbidden(plural, GROUP, name, why or _escalation(user, held, lacking, plural))
+            why = why or _escalation(user, held, lacking, self.resource.plural)
+            raise errors.forbidden(self.resource, metadata.get("name") or "", why)
 
 
 def _content(obj: RawObject) -> RawObject:
@@ -151,7 +153,7 @@ class RoleBindingStrategy(_GrantStrategy):
             return
         rules = _role_rules(registry, reference, where)
         if rules is None:
-            raise errors.not_found(self.resource.plural, GROUP, name)
+            raise errors.not_found(self.resource, name)
         self.confirm(registry, obj, user, rules)
 
     def default(self, obj: RawObject) -> None:
@@ -242,7 +244,8 @@ def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
 
 
 def require(registry: Registry, user: User, asked: Attributes) -> None:
-    """
+    """Check that a user may do what a request asks for.
+
     Raises:
         StatusError: the user may not do it (403).
     """

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import Key, RawObject
 from berth.kube.times import stamp
 from berth.kube.well_known import ROOT_CA
 from berth.server import errors
@@ -66,6 +66,11 @@ class ServiceAccountStrategy(Strategy):
         if obj["metadata"]["name"] == DEFAULT_ACCOUNT:
             provide(registry, obj["metadata"]["namespace"])
 
+    def answer(
+        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
+    ) -> Answer:
+        return request_token(registry, *key, obj), None
+
 
 # --- the one in every namespace
 
@@ -98,7 +103,7 @@ def admit(registry: Registry, pod: RawObject) -> None:
     record = _bucket(registry, "serviceaccounts").newest((namespace, name))
     if record is None:
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
-        raise errors.forbidden("pods", "", pod["metadata"].get("name") or "", why)
+        raise errors.forbidden(("pods", ""), pod["metadata"].get("name") or "", why)
     account = decode(record.data)
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
         spec["imagePullSecrets"] = [dict(item) for item in account["imagePullSecrets"]]
@@ -153,17 +158,17 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
         if given.get(field) not in (None, "", own):
             detail = f"must match the service account {field} if specified"
             problem = checks.invalid(f"metadata.{field}", given[field], detail)
-            raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, name, [problem])
+            raise errors.invalid(("TokenRequest", AUTHENTICATION_GROUP), name, [problem])
     if given.get("uid") not in (None, "", record.uid):
         why = (
             f"the UID in the token request ({given['uid']}) does not match the UID of the service account "
             f"({record.uid})"
         )
-        raise errors.conflict("TokenRequest", AUTHENTICATION_GROUP, name, why)
+        raise errors.conflict(("TokenRequest", AUTHENTICATION_GROUP), name, why)
     lifetime = spec.get("expirationSeconds")
     lifetime = _LIFETIME if lifetime is None else lifetime
     if wrong := list(checks.lifetime("spec.expirationSeconds", lifetime)):
-        raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, "", wrong)
+        raise errors.invalid(("TokenRequest", AUTHENTICATION_GROUP), "", wrong)
     audiences = spec.get("audiences") or [ISSUER]
     now = int(time.time())
     bound = dict(_bound(registry, namespace, name, mapping(spec, "boundObjectRef")))
@@ -208,7 +213,7 @@ def _bound(
             f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
             "The object might have been deleted and then recreated"
         )
-        raise errors.conflict(kind, "", record.key[1], why)
+        raise errors.conflict((kind, ""), record.key[1], why)
     yield plural[:-1], {"name": record.key[1], "uid": record.uid}
     if plural != "pods":
         return
@@ -292,13 +297,13 @@ class ReviewStrategy(Strategy):
     """A review is answered with itself and a status; one that asks nothing else, with who sends it."""
 
     def answer(
-        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
     ) -> Answer:
         metadata = obj.get("metadata") or {}
         answered = {
             **obj,
             "metadata": {"creationTimestamp": None, **metadata},
-            "status": self.status(registry, mapping(obj, "spec"), namespace, user),
+            "status": self.status(registry, mapping(obj, "spec"), key[0], user),
         }
         return answered, None
 
@@ -357,7 +362,7 @@ class AccessReviewStrategy(ReviewStrategy):
         if self.resource.namespaced and in_api.get("namespace") != namespace:
             detail = f"must match metadata.namespace: {namespace}"
             problem = checks.invalid("spec.resourceAttributes.namespace", in_api.get("namespace", ""), detail)
-            raise errors.invalid(self.resource.kind, self.resource.group, "", [problem])
+            raise errors.invalid(self.resource, "", [problem])
         subject = user if self.own else User(str(spec.get("user") or ""), tuple(spec.get("groups") or ()))
         decision = roles.authorize(registry, subject, _asked(spec))
         return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
@@ -385,7 +390,7 @@ def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> No
     if not own and not spec.get("user") and not spec.get("groups"):
         found.append(checks.invalid("spec.user", "", _NOBODY))
     if found:
-        raise errors.invalid(resource.kind, resource.group, "", found)
+        raise errors.invalid(resource, "", found)
 
 
 STRATEGIES = (

@@ -100,7 +100,7 @@ class ClaimStrategy(Strategy):
             yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
         yield from checks.unchanged(obj["spec"], old["spec"], "volumeMode")
 
-    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+    def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None or not old["metadata"].get("deletionTimestamp"):
             check_claim(registry, obj)
 

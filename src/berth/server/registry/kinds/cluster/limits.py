@@ -3,7 +3,7 @@
 How quotas are charged is told by :mod:`berth.server.registry.quotas`.  Upstream: ValidateLimitRange and
 ValidateResourceQuota in pkg/apis/core/validation, and plugin/pkg/admission/limitranger. Defaults are
 filled in with the other admission that changes an object; the bounds are checked once the object is valid
-(`Strategy.accept`), where whatever else may refuse a valid object (a quota) belongs, too.
+(`Strategy.final_admission`), where whatever else may refuse a valid object (a quota) belongs, too.
 """
 
 from __future__ import annotations
@@ -240,9 +240,10 @@ def _default_container(
 
 
 def check_pod(registry: Registry, pod: RawObject) -> None:
-    """
+    """Check a new pod against the limit ranges of its namespace.
+
     Raises:
-        StatusError: a new pod asks for less or more than it may (403).
+        StatusError: it asks for less or more than it may (403).
     """
     found = _limit_ranges(registry, pod["metadata"]["namespace"])
     if found:
@@ -255,9 +256,10 @@ def check_pod(registry: Registry, pod: RawObject) -> None:
 
 
 def check_claim(registry: Registry, claim: RawObject) -> None:
-    """
+    """Check a claim against the limit ranges of its namespace.
+
     Raises:
-        StatusError: a claim asks for less or more than it may (403).
+        StatusError: it asks for less or more than it may (403).
     """
     found = _limit_ranges(registry, claim["metadata"]["namespace"])
     if found:
@@ -285,7 +287,7 @@ def _check(
             for problem in _problems(str(bounds["type"]), bounds, one)
         ]
         if problems:
-            raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", aggregated(problems))
+            raise errors.forbidden((plural, ""), obj["metadata"].get("name") or "", aggregated(problems))
 
 
 def _asked(holder: RawObject) -> _Asked:
@@ -330,7 +332,7 @@ def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
 
 
 def _too_high(kind: str, bounds: Amounts, asked: _Asked, word: str = "limit") -> Iterator[str]:
-    """`word`: what is asked for is called; a claim has no limits."""
+    """What is asked for above the bounds; `word` is what messages call an amount that is asked for."""
     for name, most in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
         text = f"maximum {name} usage per {kind} is {most}"

@@ -51,13 +51,13 @@ class DefinitionStrategy(Strategy):
             named.setdefault("listKind", f"{named['kind']}List")
         spec.setdefault("conversion", {"strategy": "None"})
 
-    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+    def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         found = [*_problems(obj), *_unstructural(obj, old), *_approval(obj, old)]
         if old is not None:
             found += [*unchanged(obj, old, "spec", "group"), *unchanged(obj, old, "spec", "scope")]
         if found:
             name = obj["metadata"].get("name") or ""
-            raise errors.invalid(self.resource.kind, self.resource.group, name, found)
+            raise errors.invalid(self.resource, name, found)
         _establish(registry, obj, old)
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:

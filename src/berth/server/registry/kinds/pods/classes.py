@@ -36,16 +36,16 @@ class PriorityClassStrategy(Strategy):
             if obj.get(field) != old.get(field):
                 yield forbidden(field, f"may not be changed in an update{dot}")
 
-    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+    def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         name = obj["metadata"]["name"]
         if old is None and name.startswith("system-") and SYSTEM_CLASSES.get(name) != obj.get("value"):
             why = "priority class names with 'system-' prefix are reserved for system use only"
-            raise errors.forbidden(self.resource.plural, self.resource.group, name, why)
+            raise errors.forbidden(self.resource, name, why)
         known = _default_class(registry) if obj.get("globalDefault") else None
         if known is not None and known["metadata"]["name"] != name:
             first = known["metadata"]["name"]
             why = f"PriorityClass {first} is already marked as default. Only one default can exist"
-            raise errors.forbidden(self.resource.plural, self.resource.group, name, why)
+            raise errors.forbidden(self.resource, name, why)
 
 
 class RuntimeClassStrategy(Strategy):
@@ -116,11 +116,11 @@ def _resolve(registry: Registry, resource: Resource, obj: RawObject, contradicti
     found = _priority_class(registry, chosen) if chosen else _default_class(registry)
     if chosen and found is None:
         why = f"no PriorityClass with name {chosen} was found"
-        raise errors.forbidden(resource.plural, resource.group, name, why)
+        raise errors.forbidden(resource, name, why)
     value = found["value"] if found is not None else 0
     if given not in (None, value):
         detail = contradiction.format(given=given, value=value)
-        raise errors.forbidden(resource.plural, resource.group, name, detail)
+        raise errors.forbidden(resource, name, detail)
     if found is not None:
         spec["priorityClassName"] = found["metadata"]["name"]
     spec["priority"] = value
@@ -222,4 +222,4 @@ def _covers(wide: RawObject, narrow: RawObject) -> bool:
 
 
 def _refused(pod: RawObject, why: str) -> errors.StatusError:
-    return errors.forbidden("pods", "", pod["metadata"].get("name") or "", why)
+    return errors.forbidden(("pods", ""), pod["metadata"].get("name") or "", why)

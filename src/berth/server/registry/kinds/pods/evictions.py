@@ -14,10 +14,9 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import errors
-from berth.server.fields import at, condition, is_true, mapping, without
+from berth.server.fields import at, condition, is_true, mapping, upsert_condition, without
 from berth.server.registry import deletion, writes
 from berth.server.registry.checks import Found, choice, decode_as, invalid
-from berth.server.registry.kinds.pods.pods import upsert_condition
 from berth.server.registry.strategy import Endpoint, Registry, Strategy, served
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import Record, decode
@@ -130,11 +129,11 @@ def _take(registry: Registry, budget: tuple[Record, RawObject], pod_name: str, *
         raise errors.too_many_requests(_VIOLATES, 10, [{"reason": _CAUSE, "message": message}])
     allowed = status.get("disruptionsAllowed", 0)
     if allowed < 0:
-        raise errors.forbidden("poddisruptionbudget", "policy", name, "pdb disruptions allowed is negative")
+        raise errors.forbidden(("poddisruptionbudget", "policy"), name, "pdb disruptions allowed is negative")
     disrupted = dict(status.get("disruptedPods") or {})
     if len(disrupted) > _MAX_DISRUPTED:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise errors.forbidden("poddisruptionbudget", "policy", name, why)
+        raise errors.forbidden(("poddisruptionbudget", "policy"), name, why)
     if allowed == 0:
         cause = {"reason": _CAUSE, "message": _explained(name, status)}
         raise errors.too_many_requests(_VIOLATES, 0, [cause])

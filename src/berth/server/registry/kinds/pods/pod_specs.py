@@ -69,17 +69,19 @@ class TemplatedStrategy(Strategy):
 
     template: ClassVar[tuple[str, ...]] = ("spec", "template")
 
-    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+    def prepare_input(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         template = self._template(obj)
         if template is not None and controller_of(decode_as(obj["metadata"], ObjectMeta)) is None:
             drop_disabled(template, self._template(old), registry.gates)
-        super().settle(registry, obj, old)
+        super().prepare_input(registry, obj, old)
 
-    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+    def admit_and_validate(
+        self, registry: Registry, obj: RawObject, old: RawObject | None
+    ) -> list[FieldError]:
         template = self._template(obj)
         if template is not None:
             drop_unserved(template["spec"])
-        found = super().judge(registry, obj, old)
+        found = super().admit_and_validate(registry, obj, old)
         if template is None or (old is not None and template == self._template(old)):
             return found
         path = ".".join((*self.template, "spec"))

@@ -8,7 +8,6 @@ larger than a node would let one pod keep everyone else out of a zone.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,20 +22,21 @@ from berth.kube.amounts.quantity import read
 from berth.kube.amounts.resource_lists import positive
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
-from berth.kube.objects import Affinity, Pod, RawObject
+from berth.kube.objects import Affinity, Key, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate_pod
 from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
 from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
-from berth.server.fields import annotations_of, mapping, without
+from berth.server.fields import annotations_of, mapping, upsert_condition, without
 from berth.server.registry import writes
 from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limits
-from berth.server.registry.kinds.cluster.plain import topology_labels
+from berth.server.registry.kinds.cluster.nodes import topology_labels
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
+from berth.server.registry.kinds.pods.evictions import evict
 from berth.server.registry.kinds.pods.pod_specs import (
     drop_disabled,
     drop_unserved,
@@ -59,6 +59,12 @@ _IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
 _FOR_A_WHILE = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 _SUBRESOURCES = "attach binding eviction exec log portforward status"
+_MISSING = {  # on a hollow node, by subresource
+    "log": "no log",
+    "attach": "nothing to attach to",
+    "exec": "nothing to execute in",
+    "portforward": "nothing to forward to",
+}
 
 
 class PodStrategy(Strategy):
@@ -67,11 +73,13 @@ class PodStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         default_pod_spec(spec_of(obj), pod=True)
 
-    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        super().settle(registry, obj, old)
+    def prepare_input(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        super().prepare_input(registry, obj, old)
         drop_disabled(obj, old, registry.gates)
 
-    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+    def admit_and_validate(
+        self, registry: Registry, obj: RawObject, old: RawObject | None
+    ) -> list[FieldError]:
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
         if obj["spec"]["terminationGracePeriodSeconds"] < 0:
@@ -93,12 +101,12 @@ class PodStrategy(Strategy):
         _begin_status(obj)
         return in_order(validate_pod(pod, registry.gates), wrong, "spec")
 
-    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         limit = registry.policy.limit_for(obj["metadata"]["namespace"], user.name, user.groups)
         if limit is not None and (old is None or obj["spec"] != old["spec"] or _rules(obj) != _rules(old)):
             _check_anti_affinity(obj, old, limit)
 
-    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+    def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None:
             limits.check_pod(registry, obj)
 
@@ -109,6 +117,24 @@ class PodStrategy(Strategy):
         if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
             return 0
         return 1 if grace < 0 else grace
+
+    def answer(
+        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
+    ) -> Answer:
+        if subresource == "binding":
+            return errors.success(), bind(registry, *key, obj, user=user, dry_run=dry_run).done
+        write = evict(registry, *key, obj, dry_run=dry_run)
+        return errors.success(), write.done if write is not None else None
+
+    def connect(self, obj: RawObject, subresource: str, query: Mapping[str, str]) -> bytes:
+        if subresource != "portforward":
+            _check_container(obj, query.get("container", ""))
+        if obj["spec"].get("nodeName"):
+            why = f"hollow nodes run no containers, so there is {_MISSING[subresource]}"
+            raise errors.StatusError(501, "NotImplemented", why)
+        if subresource == "log":
+            return b""
+        raise errors.bad_request(f"pod {obj['metadata']['name']} does not have a host assigned")
 
 
 def _selectable(obj: RawObject) -> Mapping[str, str]:
@@ -129,9 +155,9 @@ class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
     def answer(
-        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
     ) -> Answer:
-        write = bind(registry, namespace, "", obj, user=user, dry_run=dry_run)
+        write = bind(registry, key[0], "", obj, user=user, dry_run=dry_run)
         return errors.success(), write.done
 
 
@@ -174,7 +200,7 @@ def _check_anti_affinity(obj: RawObject, old: RawObject | None, limit: AntiAffin
     known = frozenset(rule for _, affinity in _affinities(before) for rule in rules_of(affinity))
     for path, affinity in _affinities(pod):
         for where, detail in excesses(affinity, path, limit, known):
-            raise errors.forbidden("pods", "", pod.metadata.name or "", f"{where}: {detail}")
+            raise errors.forbidden(("pods", ""), pod.metadata.name or "", f"{where}: {detail}")
 
 
 def _affinities(pod: Pod) -> Iterator[tuple[str, Affinity | None]]:
@@ -284,22 +310,7 @@ def _check_fields(new: RawObject, old: RawObject) -> Found:
         yield forbidden("spec.schedulingGates", detail)
 
 
-def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
-    """Set a condition in a pod's status; the time moves only when its status does."""
-    status = pod.setdefault("status", {})
-    conditions = [copy.copy(item) for item in status.get("conditions") or ()]
-    for i, item in enumerate(conditions):
-        if item.get("type") == condition["type"]:
-            same = item.get("status") == condition["status"]
-            moved = item.get("lastTransitionTime") if same else now
-            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": moved, **condition}
-            break
-    else:
-        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
-    status["conditions"] = conditions
-
-
-def check_container(pod: RawObject, name: str) -> None:
+def _check_container(pod: RawObject, name: str) -> None:
     """That a pod has the container that is asked for, or only one that can be meant.
 
     Raises:
@@ -338,9 +349,9 @@ def bind(
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != pod["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
-        raise errors.conflict("pods", "", name, why)
+        raise errors.conflict(pods.resource, name, why)
     if version and version != str(record.rv):
-        raise errors.conflict("pods", "", name)
+        raise errors.conflict(pods.resource, name)
     assigned = pod["spec"].get("nodeName")
     for stands, why in (
         (pod["metadata"].get("deletionTimestamp"), "is being deleted, cannot be assigned to a host"),
@@ -348,7 +359,7 @@ def bind(
         (pod["spec"].get("schedulingGates"), "has non-empty .spec.schedulingGates"),
     ):
         if stands:
-            raise errors.conflict("pods/binding", "", name, f"pod {name} {why}")
+            raise errors.conflict(("pods/binding", ""), name, f"pod {name} {why}")
     pod["spec"]["nodeName"] = node
     pod.setdefault("status", {}).pop("nominatedNodeName", None)
     topology = topology_labels(registry, node) if target.get("kind") == "Node" else {}
@@ -357,7 +368,7 @@ def bind(
         if given:
             pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
     if metadata.get("annotations"):
-        pods.strategy.permit(registry, pod, decode(record.data), user)
+        pods.strategy.authorize_write(registry, pod, decode(record.data), user)
     if dry_run:
         return Write(record)
     upsert_condition(pod, {"type": POD_SCHEDULED, "status": "True"}, registry.timestamp())
@@ -368,7 +379,7 @@ def _node_of(target: RawObject, name: str) -> str:
     kind, node = target.get("kind"), target.get("name")
     if kind and kind != "Node":
         problems = one_of("target.kind", kind, ("Node", "<empty>"), needed=False)
-        raise errors.invalid("Binding", "", name, list(problems))
+        raise errors.invalid(("Binding", ""), name, list(problems))
     if not isinstance(node, str) or not node:
-        raise errors.invalid("Binding", "", name, [required("target.name")])
+        raise errors.invalid(("Binding", ""), name, [required("target.name")])
     return node

@@ -34,7 +34,7 @@ _BETA_OFF = ("schedulingConstraints", "resourceClaims", "preemptionPolicy", "par
 _CONDITION_STATUSES = ("False", "True", "Unknown")
 
 
-class _Grouping(Strategy):
+class _PodGroupStrategyBase(Strategy):
     """What PodGroups and Workloads of both versions have in common."""
 
     def is_served(self, version: KubernetesVersion) -> bool:
@@ -44,7 +44,7 @@ class _Grouping(Strategy):
         return converted(obj, self.resource.api_version)
 
 
-class PodGroupStrategy(_Grouping):
+class PodGroupStrategy(_PodGroupStrategyBase):
     """Pods that are scheduled together."""
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
@@ -103,7 +103,7 @@ class BetaPodGroupStrategy(PodGroupStrategy):
         yield from _check_policy_change(mapping(obj, "spec"), mapping(old, "spec"), "spec")
 
 
-class WorkloadDefinitionStrategy(_Grouping):
+class WorkloadDefinitionStrategy(_PodGroupStrategyBase):
     """A Workload: the templates of pod groups."""
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:

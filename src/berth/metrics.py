@@ -1,4 +1,4 @@
-"""Counters and histograms of one thread, for what happens at every placement.
+"""Counters and histograms of one thread, for what happens at every placement or request.
 
 prometheus_client's own take a lock a bucket, and longer to find a child by its labels than to count; these
 add to a number.  They are collectors of its registry, so whoever reads it notices no difference.
@@ -11,12 +11,20 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Generic, TypeVar
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 _T = TypeVar("_T")
+
+
+def process_registry() -> CollectorRegistry:
+    """A registry of metrics that tells of this process already."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry
 
 
 class Count:

@@ -10,7 +10,7 @@ import pytest
 
 from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.kube.objects import PartialObjectMetadata
-from berth.live.turns import Limiter, Urgency
+from berth.live.rate_limit import Limiter, Urgency
 from tests.support.api.fake import FakeApi, serving
 
 URGENT, BACKGROUND = Urgency.URGENT, Urgency.BACKGROUND

@@ -6,7 +6,7 @@ import prometheus_client
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from berth.machines.metrics import CounterMetric, HistogramMetric
+from berth.metrics import CounterMetric, HistogramMetric
 
 _BUCKETS = (0.00001, 0.001, 0.5, 1.0, 20.0)
 _VALUES = (0.0, 0.001, 0.0010001, 0.75, 1.0, 19.9, 20.1, 1e9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.web.board import Board, node_row, pod_row
+from berth.web.overview import Board, node_row, pod_row
 from tests.support.builders import make_node, make_pod
 from tests.support.snapshots import zone_node
 

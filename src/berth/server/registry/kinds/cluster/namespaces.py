@@ -1,0 +1,62 @@
+"""Namespaces: one goes when its content has gone (upstream: pkg/registry/core/namespace)."""
+
+from __future__ import annotations
+
+from berth.kube.objects import RawObject
+from berth.server import errors
+from berth.server.fields import mapping
+from berth.server.registry.checks import spec_of
+from berth.server.registry.kinds.access.service_accounts import provide
+from berth.server.registry.strategy import Registry, Strategy, served
+from berth.server.storage.selectors import paths
+from berth.server.tables import cluster as tables
+
+INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_TERMINATING = (
+    "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "
+    "will automatically be purged by the system."
+)
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace is labelled with its name, and waits for the finalizers in its spec."""
+
+    def default(self, obj: RawObject) -> None:
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            named = {"kubernetes.io/metadata.name": metadata["name"]}
+            metadata["labels"] = {**(metadata.get("labels") or {}), **named}
+        spec_of(obj)
+        obj.setdefault("status", {}).setdefault("phase", "Active")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        obj["spec"].setdefault("finalizers", ["kubernetes"])
+
+    def check_delete(self, obj: RawObject) -> None:
+        name = obj["metadata"]["name"]
+        if name in _IMMORTAL:
+            raise errors.forbidden(self.resource, name, "this namespace may not be deleted")
+        if obj["metadata"].get("deletionTimestamp") and self.has_content(obj):
+            raise errors.conflict(self.resource, name, _TERMINATING)
+
+    def after_write(self, registry: Registry, obj: RawObject) -> None:
+        provide(registry, obj["metadata"]["name"])
+
+    def has_content(self, obj: RawObject) -> bool:
+        return bool(mapping(obj, "spec").get("finalizers"))
+
+    def mark_deleted(self, obj: RawObject) -> None:
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        obj["metadata"].pop("deletionGracePeriodSeconds", None)
+
+
+STRATEGIES = (
+    NamespaceStrategy(
+        served("v1", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
+        columns=tables.NAMESPACE,
+        fields=paths("status.phase"),
+        generation=False,
+        status_on_create=True,
+    ),
+)

@@ -1,0 +1,19 @@
+"""Hosts as URLs have them, and ending the connections of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import uvicorn
+
+
+def url_host(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address has brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def abort_connections(server: uvicorn.Server) -> None:
+    """End connections whose clients do not: TLS would wait half a minute for their goodbye."""
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()
