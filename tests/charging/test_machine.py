@@ -13,11 +13,11 @@ from berth.kube.text.decoding import convert
 from berth.kube.well_known import ADDED, DELETED, EXCLUSIVE_PENDING, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Event, Outcome, Patch
+from tests.support.builders import HOSTNAME
 
 Json = dict[str, Any]
-HOST = "kubernetes.io/hostname"
 NOW = 1_800_000_000.0
-TERM = {"topologyKey": HOST, "labelSelector": {}, "namespaceSelector": {}}
+TERM = {"topologyKey": HOSTNAME, "labelSelector": {}, "namespaceSelector": {}}
 RULES = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
 VIEWS: dict[Resource, type[Any]] = {
     NAMESPACES: Namespace,
@@ -46,7 +46,7 @@ class Cluster:
 
     def node(self, name: str, cpu: str, change: str = ADDED) -> None:
         status = {"allocatable": {"cpu": cpu, "memory": "1Gi"}}
-        self.show(NODES, {"metadata": {"name": name, "labels": {HOST: name}}, "status": status}, change)
+        self.show(NODES, {"metadata": {"name": name, "labels": {HOSTNAME: name}}, "status": status}, change)
 
     def pod(self, name: str, node: str = "", change: str = ADDED, **spec: Any) -> None:
         placed = {"nodeName": node} if node else {}
@@ -145,7 +145,7 @@ def test_namespaces_are_followed() -> None:
     cluster = Cluster()
     cluster.node("a", "4")
     cluster.quota()
-    term = {"topologyKey": HOST, "labelSelector": {}, "namespaces": ["later"]}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {}, "namespaces": ["later"]}
     rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     cluster.pod("p", "a", affinity=rules)
     assert [charges(body) for body in cluster.writes()] == [{"cpu": "0", "nodes": "0"}]

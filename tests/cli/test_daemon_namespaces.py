@@ -14,9 +14,9 @@ from berth.eviction import AffinityEviction, EvictionSettings
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.machines.cache import Cache
 from berth.scheduler.state import SchedulerSettings
+from tests.support.builders import EXECUTION, HOSTNAME
 from tests.support.cli.command import berth
 from tests.support.cli.components import intercept_component
-from tests.support.scripts.eviction import EXECUTION, HOSTNAME
 from tests.support.scripts.plane import PlaneScript
 
 FILE = """

@@ -14,9 +14,8 @@ from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.kube.times import stamp
 from berth.machines.contract import Delete, Update
+from tests.support.builders import EXECUTION
 from tests.support.scripts.script import Script, verbs
-
-REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"
 
 
 def script(nodes: int = 2, **shape: Any) -> Script:
@@ -127,7 +126,7 @@ def test_a_pod_runs_as_soon_as_it_is_bound() -> None:
             {
                 "affinity": {
                     "nodeAffinity": {
-                        REQUIRED: {
+                        EXECUTION: {
                             "nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]
                         }
                     }
@@ -138,7 +137,7 @@ def test_a_pod_runs_as_soon_as_it_is_bound() -> None:
         (
             {
                 "annotations": {
-                    "berth.dev/affinity": f"nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: "
+                    "berth.dev/affinity": f"nodeAffinity: {{{EXECUTION}: {{nodeSelectorTerms: "
                     "[{matchExpressions: [{key: x, operator: Exists}]}]}}"
                 }
             },
@@ -159,7 +158,7 @@ def test_what_does_not_fit_is_rejected_with_the_kubelets_reason(spec: dict[str, 
 def beside(rules: str, app: str, topology: str = "kubernetes.io/hostname") -> dict[str, Any]:
     """A rule about other pods that must hold during execution."""
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": topology}
-    return {"affinity": {rules: {REQUIRED: [term]}}}
+    return {"affinity": {rules: {EXECUTION: [term]}}}
 
 
 def test_a_pod_is_not_admitted_beside_one_it_must_not_be_with() -> None:

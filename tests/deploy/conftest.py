@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy.rendered import NAMESPACE
 from tests.support.api.client import Client
 from tests.support.api.objects import namespace
 from tests.support.api.servers import running_server
+from tests.support.manifests.rendered import NAMESPACE
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import berth
 from berth.cli.commands.controllers import LEASE, PORT, command
 from berth.eviction import AffinityEviction
 from berth.kube.api_resources import LEASES
-from tests.deploy.rendered import (
+from tests.support.api.client import Client
+from tests.support.manifests.rendered import (
     BASE,
     CHART,
     CONTROLLERS_CHART,
@@ -19,6 +20,7 @@ from tests.deploy.rendered import (
     NAMESPACE,
     Object,
     assert_accepted,
+    assert_selected,
     charted,
     granted,
     kustomized,
@@ -27,9 +29,8 @@ from tests.deploy.rendered import (
     one,
     pod_of,
     role,
+    unknown_values,
 )
-from tests.deploy.test_manifests import unknown_values
-from tests.support.api.client import Client
 
 CONTROLLERS = KUSTOMIZE / "controllers"
 
@@ -102,15 +103,7 @@ def test_roles_are_bound_to_the_pods_account(objects: list[Object]) -> None:
 
 def test_selectors_find_the_pods_and_no_others(objects: list[Object]) -> None:
     """The selectors match the controllers' pods and not the scheduler's beside them."""
-    labels = pod_of(objects)["metadata"]["labels"]
-    others = pod_of(kustomized(BASE))["metadata"]["labels"]
-    for selector in (
-        one(objects, "Deployment")["spec"]["selector"]["matchLabels"],
-        one(objects, "Service")["spec"]["selector"],
-        one(objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
-    ):
-        assert selector.items() <= labels.items()
-        assert not selector.items() <= others.items()
+    assert_selected(objects, but_not=kustomized(BASE))
 
 
 def test_two_replicas_of_this_version(objects: list[Object]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.deploy.rendered import (
+from tests.support.api.client import Client
+from tests.support.manifests.rendered import (
     CONTROLLERS_CHART,
     KUBECTL,
     KUSTOMIZE,
@@ -19,7 +20,6 @@ from tests.deploy.rendered import (
     one,
     pod_of,
 )
-from tests.support.api.client import Client
 
 OVERLAYS = KUSTOMIZE / "overlays"
 CHARGING = {

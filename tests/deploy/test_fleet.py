@@ -17,18 +17,19 @@ from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
 from berth.kube.karmada import Placement
 from berth.kube.text.decoding import convert
 from berth.server.registry.kinds import BUILTIN
-from tests.deploy.rendered import (
+from tests.support.api.client import Client
+from tests.support.manifests.rendered import (
     BASE,
     KUSTOMIZE,
     NAMESPACE,
     Object,
     assert_accepted,
+    assert_selected,
     granted,
     kustomized,
     one,
     pod_of,
 )
-from tests.support.api.client import Client
 
 HOST, KARMADA = KUSTOMIZE / "fleet", KUSTOMIZE / "fleet-karmada"
 
@@ -184,15 +185,7 @@ def test_its_flags_are_flags_of_the_command(host: list[Object]) -> None:
 
 def test_selectors_find_the_pods_and_no_others(host: list[Object]) -> None:
     """The selectors match the fleet's pods and not the pod scheduler's beside them."""
-    labels = pod_of(host)["metadata"]["labels"]
-    others = pod_of(kustomized(BASE))["metadata"]["labels"]
-    for selector in (
-        one(host, "Deployment")["spec"]["selector"]["matchLabels"],
-        one(host, "Service")["spec"]["selector"],
-        one(host, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
-    ):
-        assert selector.items() <= labels.items()
-        assert not selector.items() <= others.items()
+    assert_selected(host, but_not=kustomized(BASE))
 
 
 def test_the_pod_is_locked_down_as_the_schedulers_is(host: list[Object]) -> None:

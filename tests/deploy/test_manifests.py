@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import yaml
@@ -14,8 +12,9 @@ from berth.cli.commands.scheduler import command
 from berth.kube.api_resources import LEASES, PODS
 from berth.kube.scheduler_configuration import load
 from berth.scheduler.machine import Scheduler
-from tests.deploy import rendered
-from tests.deploy.rendered import (
+from tests.support.api.client import Client
+from tests.support.manifests import rendered
+from tests.support.manifests.rendered import (
     BASE,
     CHART,
     NAMESPACE,
@@ -27,8 +26,8 @@ from tests.deploy.rendered import (
     one,
     pod_of,
     role,
+    unknown_values,
 )
-from tests.support.api.client import Client
 
 # What the scheduler does beside watching: (group, resource, verb, names it is limited to).
 ACTIONS = {
@@ -242,21 +241,6 @@ def test_the_chart_is_of_this_version() -> None:
     """The chart has this version's number."""
     about = rendered.load(CHART / "Chart.yaml")
     assert (about["version"], about["appVersion"]) == (berth.__version__, berth.__version__)
-
-
-def unknown_values(chart: Path) -> Iterator[str]:
-    """What a chart's schema does not know of its values, or the other way round."""
-
-    def names(values: Any, schema: Any, path: str = "") -> Iterator[str]:
-        for name, value in values.items():
-            known = schema["properties"].get(name)
-            yield from () if known else (f"{path}{name}",)
-            if known and "properties" in known:
-                yield from names(value, known, f"{path}{name}.")
-
-    values, schema = rendered.load(chart / "values.yaml"), rendered.load(chart / "values.schema.json")
-    yield from names(values, schema)
-    yield from set(schema["properties"]) - set(values) - {"global"}
 
 
 def test_the_schema_knows_every_value() -> None:

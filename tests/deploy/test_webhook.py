@@ -13,8 +13,9 @@ from berth.cli.commands.webhook import command
 from berth.live.webhook.admission import PODS
 from berth.live.webhook.component import PATH
 from berth.server.registry.kinds import BUILTIN
-from tests.deploy import rendered
-from tests.deploy.rendered import (
+from tests.support.api.client import Client
+from tests.support.manifests import rendered
+from tests.support.manifests.rendered import (
     CHART,
     KUSTOMIZE,
     NAMESPACE,
@@ -23,7 +24,6 @@ from tests.deploy.rendered import (
     needs_helm,
     needs_kubectl,
 )
-from tests.support.api.client import Client
 from tests.support.paths import ROOT
 
 WEBHOOK, CERT_MANAGER = KUSTOMIZE / "webhook", KUSTOMIZE / "overlays" / "webhook-cert-manager"

@@ -30,6 +30,25 @@ thorough = settings(
 )
 
 
+def replayed(history: History, *probes: Pod) -> tuple[Cluster, EngineCluster]:
+    """A cluster after its changes, and the engine that followed them; plans of probes were made before."""
+    cluster, happened = history
+    engine = engine_of(cluster)
+    for probe in probes:
+        plan_of(engine, probe).blocked()
+    for change in happened:
+        cluster = follow(engine, cluster, change)
+    return cluster, engine
+
+
+def assert_same_totals(engine: EngineCluster, pod: Pod) -> None:
+    """The fast path and the complete one score the nodes alike."""
+    plan = plan_of(engine, pod)
+    verdict = evaluate(plan)
+    if verdict.error is None:
+        assert verdict.totals.tolist() == fast_totals(plan, verdict)
+
+
 @thorough
 @given(strategies.clusters(), strategies.pending_pods())
 def test_verdicts_equal_the_reference(cluster: Cluster, pod: Pod) -> None:
@@ -61,21 +80,14 @@ def test_changes_leave_the_state_a_rebuild_would(history: History, probes: list[
         rebuilt = engine_of(cluster)
         for probe in probes:
             assert verdict_of(rebuilt, probe) == verdict_of(engine, probe)
-            plan = plan_of(engine, probe)
-            verdict = evaluate(plan)
-            if verdict.error is None:
-                assert verdict.totals.tolist() == fast_totals(plan, verdict)
+            assert_same_totals(engine, probe)
 
 
 @thorough
 @given(strategies.histories(), strategies.pending_pods())
 def test_placing_after_changes_equals_the_reference(history: History, pod: Pod) -> None:
     """The choice does not depend on the way the cluster came about, ties included."""
-    cluster, happened = history
-    engine = engine_of(cluster)
-    plan_of(engine, pod).blocked()
-    for change in happened:
-        cluster = follow(engine, cluster, change)
+    cluster, engine = replayed(history, pod)
 
     assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
 
@@ -84,12 +96,9 @@ def test_placing_after_changes_equals_the_reference(history: History, pod: Pod) 
 @given(strategies.histories(), st.lists(strategies.pending_pods(), min_size=1, max_size=3))
 def test_labels_that_no_class_shows_change_no_answer(history: History, pods: list[Pod]) -> None:
     """Where every label is left out of the classes until a selector asks for it, the answers are the same."""
-    cluster, happened = history
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_MANY_VALUES", 0)
-        engine = engine_of(cluster)
-        for change in happened:
-            cluster = follow(engine, cluster, change)
+        cluster, engine = replayed(history)
         for pod in pods:
             assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
 
@@ -98,18 +107,12 @@ def test_labels_that_no_class_shows_change_no_answer(history: History, pods: lis
 @given(strategies.histories(), st.lists(strategies.pending_pods(), min_size=1, max_size=3))
 def test_the_ways_of_large_clusters_change_no_answer(history: History, pods: list[Pod]) -> None:
     """Where domains and the few nodes that differ are scored apart, choice and totals are the same."""
-    cluster, happened = history
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(score, "_MANY", 0)
-        engine = engine_of(cluster)
-        for change in happened:
-            cluster = follow(engine, cluster, change)
+        cluster, engine = replayed(history)
         for pod in pods:
             assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
-            plan = plan_of(engine, pod)
-            verdict = evaluate(plan)
-            if verdict.error is None:
-                assert verdict.totals.tolist() == fast_totals(plan, verdict)
+            assert_same_totals(engine, pod)
 
 
 @thorough
@@ -126,10 +129,7 @@ def test_asking_about_nodes_one_by_one_changes_no_answer(history: History, pods:
             cluster = follow(engine, cluster, change)
             for pod in pods:
                 assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
-                plan = plan_of(engine, pod)
-                verdict = evaluate(plan)
-                if verdict.error is None:
-                    assert verdict.totals.tolist() == fast_totals(plan, verdict)
+                assert_same_totals(engine, pod)
 
 
 def test_a_domain_all_of_whose_nodes_differ_is_not_scored_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

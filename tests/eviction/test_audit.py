@@ -17,8 +17,8 @@ from berth.eviction.reports import INVALID, WOULD_EVICT
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import KubeObject, Namespace, Node, Pod
 from berth.kube.well_known import RELEASE_ANNOTATION
-from tests.support.builders import ZONE
-from tests.support.scripts.eviction import HOSTNAME, EvictionScript, apart_from, near, needs_label
+from tests.support.builders import HOSTNAME, ZONE
+from tests.support.scripts.eviction import EvictionScript, apart_from, near, needs_label
 from tests.support.scripts.script import Raw
 from tests.support.snapshots import snapshot
 

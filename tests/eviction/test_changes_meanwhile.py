@@ -12,14 +12,8 @@ from berth.eviction import EvictionSettings
 from berth.eviction.reports import HEALED, INVALID, WOULD_EVICT
 from berth.kube.api_resources import BUDGETS, NODES, PODS
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
-from tests.support.scripts.eviction import (
-    EXECUTION,
-    RULE,
-    EvictionScript,
-    interfere_once,
-    needs_label,
-    user_b,
-)
+from tests.support.builders import EXECUTION
+from tests.support.scripts.eviction import RULE, EvictionScript, interfere_once, needs_label, user_b
 from tests.support.scripts.script import Raw
 
 

@@ -10,12 +10,8 @@ from berth.eviction.reports import BROKEN, EVICTED
 from berth.kube.api_resources import PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Evict, Get, Patch
-from tests.support.scripts.eviction import (
-    EXECUTION,
-    RULE,
-    needs_label,
-    user_b,
-)
+from tests.support.builders import EXECUTION
+from tests.support.scripts.eviction import RULE, needs_label, user_b
 from tests.support.scripts.script import Raw
 
 

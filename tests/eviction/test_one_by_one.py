@@ -329,17 +329,8 @@ def test_an_eviction_without_a_sure_answer_holds_the_turn() -> None:
     """It may have happened: the next pod of the domain waits for a replacement."""
     world = Tenants()
     world.labelled("new", "b", user="b")
-    lost = Outcome(at=world.now, code=0, message="nobody knows")
-
-    def lose(action: Action) -> Outcome | None:
-        if not isinstance(action, Evict):
-            return None
-        world.delete(PODS, action.name)
-        return lost
-
-    world.refuse = lose
-    world.wipe()
-    world.refuse = lambda _: None
+    with world.answers_lost(0):
+        world.wipe()
     world.vanish(world.one())
     world.advance(60)
     assert world.going() == set()

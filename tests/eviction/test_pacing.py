@@ -157,17 +157,8 @@ def test_an_eviction_without_a_sure_answer_may_have_happened(code: int) -> None:
     """After an eviction without an answer the next pod waits for a replacement."""
     world = service()
     world.relabel("old", user=None)
-    lost = Outcome(at=world.now, code=code, message="nobody knows")
-
-    def lose(action: Action) -> Outcome | None:
-        if not isinstance(action, Evict):
-            return None
-        world.delete(PODS, action.name)
-        return lost
-
-    world.refuse = lose
-    world.settle()
-    world.refuse = lambda _: None
+    with world.answers_lost(code):
+        world.settle()
     world.vanish(one(world))
     world.advance(60)
     assert world.going() == set()

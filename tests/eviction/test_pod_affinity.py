@@ -9,14 +9,8 @@ from berth.eviction import EvictionRate, EvictionSettings
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Evict, Patch
-from tests.support.scripts.eviction import (
-    HOSTNAME,
-    ZONE,
-    EvictionScript,
-    apart_from,
-    interfere_once,
-    near,
-)
+from tests.support.builders import HOSTNAME, ZONE
+from tests.support.scripts.eviction import EvictionScript, apart_from, interfere_once, near
 from tests.support.scripts.script import Raw
 
 

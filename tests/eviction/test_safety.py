@@ -9,7 +9,8 @@ from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.reports import HALTED, RESUMED
 from berth.kube.api_resources import NAMESPACES
 from berth.machines.contract import Get
-from tests.support.scripts.eviction import ZONE, EvictionScript, interfere_once, needs_label
+from tests.support.builders import ZONE
+from tests.support.scripts.eviction import EvictionScript, interfere_once, needs_label
 
 RULE = needs_label("user", "b")
 FAST = EvictionRate(qps=1000, burst=1000)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cli.example_placements import ExamplePlacements
+from tests.support.cli.example_placements import EXAMPLES, ExamplePlacements
 
 SHOWN: set[str] = set()
+FOLDERS = ("clusters", "node-affinity", "pod-affinity", "topology-spread", "execution-time")
+FILES = sorted(f"{folder}/{path.name}" for folder in FOLDERS for path in (EXAMPLES / folder).glob("*.yaml"))
 
 
 def example(file: str, *others: str) -> pytest.MarkDecorator:

@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.cli.command import berth
 from tests.support.cli.example_placements import EXAMPLES
-from tests.system.fleet.definitions import stock
+from tests.support.fleet.definitions import stock
 
 CLUSTERS = EXAMPLES / "fleet" / "clusters.yaml"
 EU, US = {"eu-1", "eu-2"}, {"us-1", "us-2"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from berth.kube.manifests.manifest import load
-from tests.examples.test_on_control_plane import FILES
+from tests.examples.shown import FILES
 from tests.support.api.client import Client
 from tests.support.api.servers import running_server
 from tests.support.cli.example_placements import EXAMPLES

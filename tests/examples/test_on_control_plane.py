@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from berth.kube.api_resources import NODES, PODS
+from tests.examples.shown import FILES
 from tests.support.cli.example_placements import EXAMPLES
 from tests.support.scripts.plane import PlaneScript
 
-FOLDERS = ("clusters", "node-affinity", "pod-affinity", "topology-spread", "execution-time")
-FILES = sorted(f"{folder}/{path.name}" for folder in FOLDERS for path in (EXAMPLES / folder).glob("*.yaml"))
 # Pods that are bound to a node where a rule does not hold: no kubelet takes them.
 REFUSED = {
     "execution-time/label-removed.yaml": ["app-old"],

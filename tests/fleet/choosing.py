@@ -9,7 +9,7 @@ from berth.fleet.selection.ranking import ClusterSelection
 from berth.fleet.selection.select import select
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
-from tests.fleet.builders import BindingBuilder, ClusterBuilder
+from tests.support.fleet.builders import BindingBuilder, ClusterBuilder
 
 __all__ = ["BERTH", "COMPATIBLE", "assigned", "selected", "selection"]
 

@@ -14,11 +14,11 @@ from berth.kube.gates import (
     enabled_constraints,
 )
 from tests.kube import written
+from tests.support.builders import EXECUTION
 
 if TYPE_CHECKING:
     from berth.kube.objects import Pod
 
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 TERM = "{matchExpressions: [{key: a, operator: Exists}]}"
 NODE_RULE = f"nodeAffinity: {{{EXECUTION}: {{nodeSelectorTerms: [{TERM}]}}}}"
 POD_RULE = f"{{{EXECUTION}: [{{topologyKey: zone}}]}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar
 
@@ -27,3 +28,10 @@ def pod(spec: str = "", metadata: str = "") -> Pod:
     containers = {"containers": [{"name": "main", "image": "nginx"}]}
     fields = {**containers, **(value(spec) if spec else {})}
     return convert(without_nulls({"metadata": given, "spec": fields}), Pod)
+
+
+def written(tmp_path: Path, **files: str) -> None:
+    for name, text in files.items():
+        file = tmp_path / name.replace("__", "/").replace("_", ".")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ from berth.live import connection
 from berth.live.client import Client
 from berth.live.connection import ConnectionSettingsError, connect
 from berth.live.errors import Unauthorized
+from tests.live.kubeconfigs import kubeconfig
 
 PLUGIN = """\
 import json, pathlib
@@ -47,20 +47,6 @@ async def server(accepted: set[str], seen: list[str]) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
-
-
-def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
-    path = folder / "config"
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path.write_text(json.dumps(body))
-    return path
 
 
 def plugin(folder: Path, more: str = "{}") -> dict[str, Any]:

@@ -11,27 +11,10 @@ from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
 from berth.live.informer import Informer
-from berth.machines.contract import Event
 from berth.machines.rates import Backoff
+from tests.support.api.event_listener import Heard
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
-
-
-class Heard:
-    """What a consumer was told, and what it would believe the world to be."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, str, str]] = []
-        self.world: dict[str, str] = {}
-
-    def __call__(self, event: Event) -> None:
-        name, version = event.key[1], event.object.metadata.resource_version or ""
-        self.events.append((event.change, name, version))
-        if event.change == "DELETED":
-            del self.world[name]
-        else:
-            assert (event.change == "ADDED") == (name not in self.world)
-            self.world[name] = version
 
 
 def actual(api: FakeApi) -> dict[str, str]:

@@ -17,8 +17,8 @@ from berth.live import referred_kinds as module
 from berth.live.listing import list_fleet
 from berth.live.referred_kinds import ReferredKinds
 from berth.live.runner import Runner
-from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.support.api.fake import FakeApi, Fault, Raw, serving
+from tests.support.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.support.waiting import running, until
 
 NAMES = frozenset(("default-scheduler",))

@@ -1,4 +1,4 @@
-"""Shelves go with the last thing on them."""
+"""A group of an index goes with its last entry."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from berth.machines.cache import take
 
 def test_what_is_left_stays() -> None:
     """Removing one entry of a group leaves the others."""
-    shelves = {"a": {1: None, 2: None}}
-    take(shelves, "a", 1)
-    assert shelves == {"a": {2: None}}
+    index = {"a": {1: None, 2: None}}
+    take(index, "a", 1)
+    assert index == {"a": {2: None}}
 
 
-def test_an_empty_shelf_goes() -> None:
+def test_an_empty_group_goes() -> None:
     """A group goes with its last entry."""
-    shelves = {"a": {1: None}, "b": {1: None}}
-    take(shelves, "a", 1)
-    assert shelves == {"b": {1: None}}
+    index = {"a": {1: None}, "b": {1: None}}
+    take(index, "a", 1)
+    assert index == {"b": {1: None}}
 
 
 def test_what_was_never_there_is_no_trouble() -> None:
     """Removing what is not there changes nothing."""
-    shelves = {"a": {1: None}}
-    take(shelves, "a", 7)
-    take(shelves, "z", 7)
-    assert shelves == {"a": {1: None}}
+    index = {"a": {1: None}}
+    take(index, "a", 7)
+    take(index, "z", 7)
+    assert index == {"a": {1: None}}

@@ -16,7 +16,8 @@ from berth.engine.state.options import Options
 from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.kube.objects import Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
-from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
+from tests.support.builders import ZONE
+from tests.support.scripts.scheduler import SchedulerScript, anti, near
 
 KINDS: list[dict[str, Any]] = [
     {"cpu": "1"},

@@ -10,7 +10,7 @@ from berth.engine.state.options import Options
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.versions import NEWEST, OLDEST, VERSIONS, KubernetesVersion
 from berth.machines.contract import Action, Outcome, Patch
-from tests.scheduler.test_groups import LABEL, gang, member
+from tests.scheduler.objects import LABEL, gang, member
 from tests.support.scripts.scheduler import SchedulerScript
 
 NAMES = ("a", "b", "c")

@@ -6,19 +6,9 @@ from typing import Any
 
 from berth.kube.api_resources import LABELLED_POD_GROUPS, NODES, POD_GROUPS, PODS, VOLUMES
 from berth.machines.contract import Action, Bind, Outcome
-from tests.scheduler.test_volumes import claim, mounts, storage_class, volume
-from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
-
-LABEL = "scheduling.x-k8s.io/pod-group"
-
-
-def gang(story: SchedulerScript, name: str, minimum: int) -> None:
-    policy = {"gang": {"minCount": minimum}}
-    story.create(POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}})
-
-
-def member(story: SchedulerScript, name: str, group: str = "ring", **spec: Any) -> None:
-    story.pod(name, schedulingGroup={"podGroupName": group}, **spec)
+from tests.scheduler.objects import LABEL, claim, gang, member, mounts, storage_class, volume
+from tests.support.builders import ZONE
+from tests.support.scripts.scheduler import SchedulerScript, anti, near
 
 
 def test_a_group_is_placed_as_a_whole() -> None:

@@ -7,7 +7,8 @@ import itertools
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES, PODS
 from berth.machines.contract import Action, Bind, Outcome
-from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
+from tests.support.builders import ZONE
+from tests.support.scripts.scheduler import SchedulerScript, anti, near
 
 # --- placing ------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from berth.kube.versions import VERSIONS
 from berth.live.logs import v
 from berth.machines.contract import Action, Bind, Outcome
 from berth.scheduler.reports import FailedAttempt
-from tests.support.scripts.scheduler import ZONE, SchedulerScript
+from tests.support.builders import ZONE
+from tests.support.scripts.scheduler import SchedulerScript
 
 SPREAD = [
     {

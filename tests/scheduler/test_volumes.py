@@ -5,39 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from berth.engine.state.options import Options
-from berth.kube.api_resources import CLAIMS, CSI_DRIVERS, CSI_NODES, PODS, STORAGE_CLASSES, VOLUMES
-from tests.support.scripts.scheduler import HOST, SchedulerScript
+from berth.kube.api_resources import CLAIMS, CSI_DRIVERS, CSI_NODES, PODS, VOLUMES
+from tests.scheduler.objects import claim, mounts, storage_class, volume
+from tests.support.scripts.scheduler import SchedulerScript
 
 SELECTED = "volume.kubernetes.io/selected-node"
 DRIVER = "csi.example.com"
-
-
-def storage_class(story: SchedulerScript, name: str = "fast", provisioner: str = "csi.example.com") -> None:
-    mode = "WaitForFirstConsumer"
-    story.create(
-        STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
-    )
-
-
-def claim(story: SchedulerScript, name: str = "data", storage: str = "fast") -> None:
-    spec = {
-        "storageClassName": storage,
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    story.create(CLAIMS, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Pending"}})
-
-
-def volume(story: SchedulerScript, name: str, node: str, storage: str = "fast") -> None:
-    on_node = {"key": HOST, "operator": "In", "values": [node]}
-    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}}
-    spec = {
-        "storageClassName": storage,
-        "capacity": {"storage": "2Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "nodeAffinity": affinity,
-    }
-    story.create(VOLUMES, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}})
 
 
 def bind_claim(story: SchedulerScript, name: str, volume_name: str) -> None:
@@ -52,10 +25,6 @@ def bind_claim(story: SchedulerScript, name: str, volume_name: str) -> None:
         "status": {"phase": "Bound"},
     }
     story.change(CLAIMS, name, change)
-
-
-def mounts(name: str = "data") -> list[dict[str, Any]]:
-    return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
 
 
 def selected_node(story: SchedulerScript, name: str = "data") -> str | None:

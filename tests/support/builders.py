@@ -58,6 +58,9 @@ from berth.kube.objects import (
 )
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 EVERY = LabelSelector()
 
 Match = LabelSelector | Mapping[str, str] | None

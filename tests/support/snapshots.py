@@ -9,8 +9,27 @@ from berth.engine.offline.snapshot import Snapshot, read
 from berth.engine.state.options import Options
 from berth.kube.manifests.kinds import is_cluster_scoped
 from berth.kube.manifests.manifest import Manifest, Source
-from berth.kube.objects import KubeObject, ObjectMeta
-from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
+from berth.kube.objects import (
+    IntOrString,
+    KubeObject,
+    LabelSelector,
+    ObjectMeta,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodTemplateSpec,
+    Workload,
+    WorkloadSpec,
+)
+from tests.support.builders import (
+    HOSTNAME,
+    ZONE,
+    NodeBuilder,
+    PodBuilder,
+    make_node,
+    make_pod,
+    make_selector,
+)
 
 
 def manifest(thing: KubeObject) -> Manifest:
@@ -60,3 +79,38 @@ def helps(*things: KubeObject, pod: PodBuilder, options: Options | None = None) 
     explanation = explained("p", *things, pod.build(), options=options)
     assert explanation.state == "DoesNotFit"
     return sentences(explanation)
+
+
+def workload(kind: str, name: str, replicas: int | None, pod: PodBuilder | None = None) -> Workload:
+    built = (pod or make_pod(name)).labels(app=name).build()
+    return Workload(
+        api_version="apps/v1",
+        kind=kind,
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=WorkloadSpec(
+            replicas=replicas,
+            selector=LabelSelector(match_labels={"app": name}),
+            template=PodTemplateSpec(metadata=ObjectMeta(labels=built.metadata.labels), spec=built.spec),
+        ),
+    )
+
+
+def messages(simulation: Simulation) -> dict[str, str]:
+    return {unplaced.entry.name: unplaced.message for unplaced in simulation.unplaced}
+
+
+def budget(
+    *,
+    min_available: IntOrString | None = None,
+    max_unavailable: IntOrString | None = None,
+    status: PodDisruptionBudgetStatus | None = None,
+    policy: str | None = None,
+) -> PodDisruptionBudget:
+    spec = PodDisruptionBudgetSpec(
+        min_available=min_available,
+        max_unavailable=max_unavailable,
+        selector=make_selector(app="web"),
+        unhealthy_pod_eviction_policy=policy,
+    )
+    metadata = ObjectMeta(name="keep", namespace="default")
+    return PodDisruptionBudget(api_version="policy/v1", metadata=metadata, spec=spec, status=status)

@@ -36,3 +36,11 @@ def polls(seconds: float) -> Iterator[None]:
         yield
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+    """What `until` does, for tests that are not coroutines."""
+    for _ in polls(seconds):
+        if condition():
+            return
+    raise AssertionError(f"it never came about: {what}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.builders import REQUIRED
 from tests.support.cli.command import Outcome, berth
 from tests.support.cli.fleet_manifests import CLUSTERS, apart, binding, cluster, deployment, policy
 
@@ -177,9 +178,6 @@ def test_rules_by_the_labels_of_the_flags(simulate: Any) -> None:
 
 
 # --- what is odd, and what is wrong --------------------------------------------------------------
-
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @pytest.mark.parametrize(

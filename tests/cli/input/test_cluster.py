@@ -14,14 +14,12 @@ import yaml
 
 from berth.cli.input import manifests
 from berth.kube.versions import NEWEST, VERSIONS, KubernetesVersion
-from tests.cli.test_simulate import Terminal
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import deployment, pod
 from tests.support.api.servers import running_server
-from tests.support.cli.command import berth
+from tests.support.builders import ZONE
+from tests.support.cli.command import Terminal, berth
 from tests.support.processes.process import free_port
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 def node(name: str, zone: str) -> Json:

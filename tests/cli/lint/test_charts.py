@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.engine.offline.lint.manifests import (
-    HOSTNAME,
-    PREFERRED,
-    REQUIRED,
-    ZONE,
+from tests.support.builders import HOSTNAME, PREFERRED, REQUIRED, ZONE
+from tests.support.cli.command import berth
+from tests.support.manifests.lint import (
     Object,
     apart,
     budget,
@@ -23,7 +21,6 @@ from tests.engine.offline.lint.manifests import (
     term,
     within,
 )
-from tests.support.cli.command import berth
 
 LABELS = {"app.kubernetes.io/name": "web", "app.kubernetes.io/instance": "release"}
 SELECTOR = {"matchLabels": LABELS}

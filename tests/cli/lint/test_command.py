@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.engine.offline.lint.manifests import Object, annotated, apart, deployment, nodes, spread, term
 from tests.support.cli.command import Outcome, berth
+from tests.support.manifests.lint import Object, annotated, apart, deployment, nodes, spread, term
 
 BROKEN = """\
 apiVersion: apps/v1

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.offline.lint.manifests import apart, budget, deployment, node, term
 from tests.support.api.client import Client
 from tests.support.api.servers import running_server
 from tests.support.cli.command import berth
+from tests.support.manifests.lint import apart, budget, deployment, node, term
 
 
 @pytest.fixture(scope="module")

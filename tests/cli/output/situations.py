@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.builders import HOSTNAME, REQUIRED, ZONE
+
 Json = dict[str, Any]
 Situation = Callable[[int], list[Json]]
 
-ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ROLE = "example.com/role"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def node(number: int, *, labels: Json | None = None, taints: list[Json] | None = None) -> Json:
@@ -51,7 +51,7 @@ def namespaces(*names: str) -> list[Json]:
 
 def near(kind: str, app: str, key: str, **term: Any) -> Json:
     stated = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **term}
-    return {"affinity": {kind: {_REQUIRED: [stated]}}}
+    return {"affinity": {kind: {REQUIRED: [stated]}}}
 
 
 def spread(key: str, **more: Any) -> Json:
@@ -200,7 +200,7 @@ def several_workloads_in_the_way(count: int) -> list[Json]:
         return owned(made, "StatefulSet", ("queue", "search")[i % 3]) if i % 3 < 2 else made
 
     selector = {"labelSelector": {"matchLabels": {"noisy": "yes"}}, "topologyKey": HOSTNAME}
-    rule: Json = {"affinity": {"podAntiAffinity": {_REQUIRED: [selector]}}}
+    rule: Json = {"affinity": {"podAntiAffinity": {REQUIRED: [selector]}}}
     return [*nodes(count), *(replica(i) for i in range(count)), pod(**rule)]
 
 
@@ -236,8 +236,8 @@ def one_node_tainted(count: int) -> list[Json]:
 
 def two_affinities(count: int) -> list[Json]:
     rule = near("podAffinity", "cache", ZONE)
-    rule["affinity"]["podAffinity"][_REQUIRED] += near("podAffinity", "db", ZONE)["affinity"]["podAffinity"][
-        _REQUIRED
+    rule["affinity"]["podAffinity"][REQUIRED] += near("podAffinity", "db", ZONE)["affinity"]["podAffinity"][
+        REQUIRED
     ]
     return [*nodes(count), pod("cache", labels={"app": "cache"}, **on(0)), pod(**rule)]
 
@@ -299,7 +299,7 @@ def near_value(count: int) -> list[Json]:
 def near_key(count: int) -> list[Json]:
     roles = [node(i, labels={ROLE: "web"}) for i in range(count)]
     wanted = {"matchExpressions": [{"key": "example.com/roles", "operator": "In", "values": ["web"]}]}
-    return [*roles, pod(affinity={"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [wanted]}}})]
+    return [*roles, pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [wanted]}}})]
 
 
 def resources(count: int) -> list[Json]:

@@ -26,7 +26,8 @@ from berth.kube.api_resources import (
 )
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Create
-from tests.support.scripts.plane import EXECUTION, PlaneScript
+from tests.support.builders import EXECUTION
+from tests.support.scripts.plane import PlaneScript
 from tests.support.scripts.script import image_of, new_image, workload
 
 COMPONENTS = ("server", "scheduler", "controllers", "kubelet")

@@ -14,10 +14,9 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
 )
 from berth.machines.contract import Create
+from tests.support.builders import REQUIRED
 from tests.support.scripts.propagation import FLINK, PropagationScript, select
 from tests.support.scripts.script import verbs
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def test_a_binding_says_what_is_to_be_put_where() -> None:

@@ -9,10 +9,8 @@ import pytest
 
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS
+from tests.support.builders import EXECUTION, REQUIRED
 from tests.support.scripts.script import Script, image_of, new_image, verbs, workload
-
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def needs(label: str) -> dict[str, Any]:
@@ -40,7 +38,7 @@ def run(world: Script) -> None:
 
 
 def pinned(pod: dict[str, Any]) -> str:
-    (term,) = pod["spec"]["affinity"]["nodeAffinity"][IGNORED]["nodeSelectorTerms"]
+    (term,) = pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     node: str = term["matchFields"][0]["values"][0]
     return node
 
@@ -84,12 +82,12 @@ def unlabel(world: Script, node: str) -> None:
     world.settle()
 
 
-@pytest.mark.parametrize("variant", [IGNORED, EXECUTION, "annotation"])
+@pytest.mark.parametrize("variant", [REQUIRED, EXECUTION, "annotation"])
 def test_a_node_that_stops_matching_loses_its_pod_for_good(variant: str) -> None:
     """Either required node affinity, in the spec or in the annotation, decides which nodes are eligible."""
     world = agents(variant)
     unlabel(world, "n1")
-    if variant != IGNORED:
+    if variant != REQUIRED:
         world.delete(PODS, next(p["metadata"]["name"] for p in world.all(PODS) if pinned(p) == "n1"))
         world.settle()
     assert served(world) == ["n0"]

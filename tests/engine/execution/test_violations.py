@@ -13,6 +13,7 @@ from berth.kube.objects import Node, Pod
 from tests.reference import Args, execution
 from tests.support import execution_rules, strategies
 from tests.support.builders import (
+    EXECUTION,
     HOSTNAME,
     ZONE,
     NodeBuilder,
@@ -24,7 +25,6 @@ from tests.support.builders import (
 from tests.support.cluster import Cluster, key_of
 from tests.support.engine import engine_of
 
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 thorough = settings(
     max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -27,7 +27,9 @@ from berth.kube.pods import is_finished, is_terminating
 from berth.kube.well_known import MIRROR_POD
 from tests.support import strategies
 from tests.support.builders import (
+    EXECUTION,
     HOSTNAME,
+    REQUIRED,
     ZONE,
     PodBuilder,
     make_node,
@@ -43,8 +45,6 @@ from tests.support.storage import make_claim, make_volume
 NODE_AFFINITY = "spec.affinity.nodeAffinity"
 POD_AFFINITY = "spec.affinity.podAffinity"
 ANTI_AFFINITY = "spec.affinity.podAntiAffinity"
-IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
-REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"
 
 
 def web(name: str = "web", node: str = "n1") -> PodBuilder:
@@ -78,8 +78,8 @@ def test_pods_that_keep_their_rules() -> None:
     ("pod", "path", "execution"),
     [
         (web().node_selector(disk="ssd"), "spec.nodeSelector[disk]", False),
-        (web().node_affinity(disk="ssd"), f"{NODE_AFFINITY}.{IGNORED}", False),
-        (web().node_affinity(disk="ssd", during_execution=True), f"{NODE_AFFINITY}.{REQUIRED}", True),
+        (web().node_affinity(disk="ssd"), f"{NODE_AFFINITY}.{REQUIRED}", False),
+        (web().node_affinity(disk="ssd", during_execution=True), f"{NODE_AFFINITY}.{EXECUTION}", True),
     ],
 )
 def test_node_rules(pod: PodBuilder, path: str, execution: bool) -> None:
@@ -106,9 +106,9 @@ def test_every_broken_rule_of_a_pod_is_found() -> None:
 
     assert [told(violation)[2] for violation in violations] == [
         "spec.nodeSelector[disk]",
-        f"{NODE_AFFINITY}.{REQUIRED}",
-        f"{POD_AFFINITY}.{IGNORED}[0]",
-        f"{ANTI_AFFINITY}.{REQUIRED}[0]",
+        f"{NODE_AFFINITY}.{EXECUTION}",
+        f"{POD_AFFINITY}.{REQUIRED}[0]",
+        f"{ANTI_AFFINITY}.{EXECUTION}[0]",
     ]
     assert [violation.execution for violation in violations] == [False, True, False, True]
 
@@ -122,7 +122,7 @@ def test_pod_affinity(execution: bool) -> None:
     assert told(violation) == (
         "web",
         "InterPodAffinity",
-        f"{POD_AFFINITY}.{REQUIRED if execution else IGNORED}[0]",
+        f"{POD_AFFINITY}.{EXECUTION if execution else REQUIRED}[0]",
     )
     assert violation.execution is execution
     assert violation.cause == f"no pod matching app=db in {ZONE}=a"
@@ -136,8 +136,8 @@ def test_terms_for_placing_do_not_break_those_for_running() -> None:
     result = audit(snapshot(*nodes(), pod.build(), db))
 
     assert [(told(violation)[2], violation.execution) for violation in result.violations] == [
-        (f"{POD_AFFINITY}.{IGNORED}[0]", False),
         (f"{POD_AFFINITY}.{REQUIRED}[0]", False),
+        (f"{POD_AFFINITY}.{EXECUTION}[0]", False),
     ]
     assert result.evictions == []
 
@@ -150,7 +150,7 @@ def test_what_the_controllers_find_broken_is_told_though_the_pod_could_be_placed
     result = audit(snapshot(*nodes(), pod.build(), other))
 
     assert [(told(violation), violation.execution) for violation in result.violations] == [
-        (("web", "InterPodAffinity", f"{POD_AFFINITY}.{REQUIRED}[0]"), True)
+        (("web", "InterPodAffinity", f"{POD_AFFINITY}.{EXECUTION}[0]"), True)
     ]
     assert [eviction.entry.name for eviction in result.evictions] == ["web"]
 
@@ -160,7 +160,7 @@ def test_anti_affinity_is_broken_on_both_sides(execution: bool) -> None:
     """The pod with the rule breaks it; the other is where it is not wanted, by the first one's rule."""
     pod = web().anti_affinity_to(app="db", topology=ZONE, during_execution=execution)
     owner, peer = found(*nodes(), pod.build(), make_pod("db").labels(app="db").on("n1").build())
-    path = f"{ANTI_AFFINITY}.{REQUIRED if execution else IGNORED}[0]"
+    path = f"{ANTI_AFFINITY}.{EXECUTION if execution else REQUIRED}[0]"
 
     assert told(owner) == ("web", "InterPodAffinity", path)
     assert told(peer) == ("db", "InterPodAffinity", path)

@@ -9,13 +9,11 @@ from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, b
 from berth.engine.offline.snapshot import Entry
 from berth.kube.objects import (
     Condition,
-    IntOrString,
     KubeObject,
     ObjectMeta,
     OwnerReference,
     Pod,
     PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
     PodStatus,
     Workload,
@@ -23,24 +21,7 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import Selector, parse_label_selector
 from tests.support.builders import PodBuilder, make_node, make_pod, make_selector
-from tests.support.snapshots import manifest, snapshot
-
-
-def budget(
-    *,
-    min_available: IntOrString | None = None,
-    max_unavailable: IntOrString | None = None,
-    status: PodDisruptionBudgetStatus | None = None,
-    policy: str | None = None,
-) -> PodDisruptionBudget:
-    spec = PodDisruptionBudgetSpec(
-        min_available=min_available,
-        max_unavailable=max_unavailable,
-        selector=make_selector(app="web"),
-        unhealthy_pod_eviction_policy=policy,
-    )
-    metadata = ObjectMeta(name="keep", namespace="default")
-    return PodDisruptionBudget(api_version="policy/v1", metadata=metadata, spec=spec, status=status)
+from tests.support.snapshots import budget, manifest, snapshot
 
 
 def web(name: str) -> PodBuilder:

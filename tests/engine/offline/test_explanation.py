@@ -8,10 +8,9 @@ from berth.engine.offline.explanation import explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
 from berth.kube.objects import KubeObject
-from tests.engine.offline.test_simulation import workload
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
 from tests.support.builders import where as having
-from tests.support.snapshots import explained, helps, new, sentences, simulated, snapshot, zone_node
+from tests.support.snapshots import explained, helps, new, sentences, simulated, snapshot, workload, zone_node
 
 # --- the sentence ------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from berth.engine.offline.simulation import Simulation, simulate
+from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.offline.topology import domains, spreads
 from berth.engine.placement.evaluation import NO_NODES, fit_error
@@ -18,12 +18,9 @@ from berth.kube.objects import (
     LabelSelector,
     ObjectMeta,
     PodSpec,
-    PodTemplateSpec,
     PriorityClass,
     ReplicationController,
     ReplicationControllerSpec,
-    Workload,
-    WorkloadSpec,
 )
 from berth.kube.well_known import SCHEDULING_GATED_MESSAGE
 from tests.support.builders import (
@@ -35,26 +32,7 @@ from tests.support.builders import (
     make_pod,
     make_selector,
 )
-from tests.support.snapshots import new, simulated, snapshot, where, zone_node
-
-
-def workload(kind: str, name: str, replicas: int | None, pod: PodBuilder | None = None) -> Workload:
-    built = (pod or make_pod(name)).labels(app=name).build()
-    return Workload(
-        api_version="apps/v1",
-        kind=kind,
-        metadata=ObjectMeta(name=name, namespace="default"),
-        spec=WorkloadSpec(
-            replicas=replicas,
-            selector=LabelSelector(match_labels={"app": name}),
-            template=PodTemplateSpec(metadata=ObjectMeta(labels=built.metadata.labels), spec=built.spec),
-        ),
-    )
-
-
-def messages(simulation: Simulation) -> dict[str, str]:
-    return {unplaced.entry.name: unplaced.message for unplaced in simulation.unplaced}
-
+from tests.support.snapshots import messages, new, simulated, snapshot, where, workload, zone_node
 
 # --- order -------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import Binding, BindingPriority, BindingSuspension
 from berth.kube.well_known import UNSCHEDULABLE
-from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster, peers
+from tests.support.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster, peers
 
 
 def workload(binding: BindingBuilder | Binding) -> FleetWorkload:

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
-from tests.fleet.builders import (
+from tests.fleet.choosing import BERTH, COMPATIBLE, assigned
+from tests.support.fleet.builders import (
     BindingBuilder,
     ClusterBuilder,
     clusters_that,
     make_binding,
     make_cluster,
 )
-from tests.fleet.choosing import BERTH, COMPATIBLE, assigned
 
 WEB = make_binding("web").replicas(6).uid(None)
 PROPAGATE_EMPTY = FleetOptions(empty_workload_propagation=True)

@@ -13,7 +13,7 @@ from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import Binding, BindingSpec, Placement
 from berth.kube.objects import ObjectReference
-from tests.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster, peers
+from tests.support.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster, peers
 
 GROUP = "ha.example.com/group=pipelines"
 

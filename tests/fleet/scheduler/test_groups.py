@@ -7,7 +7,7 @@ from dataclasses import replace
 from berth.fleet.scheduler import FleetSettings
 from berth.kube.api_resources import LEASES, RESOURCE_BINDINGS
 from berth.machines.contract import Action, Outcome, Patch
-from tests.fleet.builders import make_cluster
+from tests.support.fleet.builders import make_cluster
 from tests.support.scripts.fleet import COMPATIBLE, GROUP, OURS, FleetScript, single
 from tests.support.scripts.script import verbs
 

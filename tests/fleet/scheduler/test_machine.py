@@ -12,7 +12,7 @@ from berth.kube.api_resources import CLUSTER_BINDINGS, POLICIES, RESOURCE_BINDIN
 from berth.kube.karmada import APPLIED_PLACEMENT
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.machines.contract import Action, Outcome, Patch
-from tests.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster
+from tests.support.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster
 from tests.support.scripts.fleet import CLAIMED, COMPATIBLE, GROUP, OURS, FleetScript, single
 from tests.support.scripts.script import verbs
 

@@ -15,9 +15,9 @@ from berth.kube.api_resources import CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import Binding, Cluster
 from berth.kube.text.decoding import convert
 from berth.machines.contract import Action, Outcome, Patch
-from tests.fleet.builders import make_cluster
-from tests.fleet.state.test_index import bindings
 from tests.reference import workloads
+from tests.support.fleet.builders import make_cluster
+from tests.support.fleet.strategies import bindings
 from tests.support.scripts.fleet import OURS, FleetScript
 
 NAMES = ("m1", "m2", "m3", "m4")

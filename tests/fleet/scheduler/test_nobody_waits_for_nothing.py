@@ -10,7 +10,7 @@ import pytest
 from berth.fleet.scheduler import FleetSettings
 from berth.kube.api_resources import CLUSTERS, LEASES, NAMESPACES, RESOURCE_BINDINGS
 from berth.machines.contract import Action, Create, Outcome, Patch
-from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
+from tests.support.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.support.scripts.fleet import OURS, FleetScript
 
 GROUP = "ha.example.com/group=pipelines"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS
 from berth.machines.contract import Patch
-from tests.fleet.builders import clusters_that, make_binding, make_cluster
+from tests.support.fleet.builders import clusters_that, make_binding, make_cluster
 from tests.support.scripts.fleet import CLAIMED, COMPATIBLE, GROUP, FleetScript, single
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from berth.fleet.state.options import FleetOptions
 from berth.kube.api_resources import CLUSTERS, LEASES, RESOURCE_BINDINGS
-from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
+from tests.support.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.support.scripts.fleet import OURS, FleetScript
 
 GROUP = "ha.example.com/group=pipelines"

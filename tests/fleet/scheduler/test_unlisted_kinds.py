@@ -11,7 +11,7 @@ from berth.fleet.scheduler.machine import PATIENCE
 from berth.kube.api_resources import NAMESPACES, POLICIES, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import POLICY_NAME, POLICY_NAMESPACE
 from berth.kube.objects import LabelSelector
-from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
+from tests.support.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.support.scripts.fleet import FleetScript
 
 GROUP = "ha.example.com/group=pipelines"

@@ -5,7 +5,7 @@ import pytest
 
 from berth.fleet.selection.estimation import UNLIMITED, estimate
 from berth.fleet.state.clusters import Clusters
-from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster
+from tests.support.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster
 
 WEB = make_binding("web").replicas(5)
 

@@ -12,14 +12,14 @@ from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
 from berth.kube.well_known import UNSCHEDULABLE
-from tests.fleet.builders import (
+from tests.fleet.choosing import BERTH, COMPATIBLE, selected, selection
+from tests.support.fleet.builders import (
     BindingBuilder,
     ClusterBuilder,
     clusters_that,
     make_binding,
     make_cluster,
 )
-from tests.fleet.choosing import BERTH, COMPATIBLE, selected, selection
 
 WEB = make_binding("web").replicas(10)
 

@@ -8,7 +8,7 @@ from berth.fleet.state.clusters import Clusters
 from berth.kube.karmada import ClusterAffinity
 from berth.kube.objects import LabelSelector
 from berth.kube.selectors import label_requirement
-from tests.fleet.builders import clusters_that, make_cluster, where
+from tests.support.fleet.builders import clusters_that, make_cluster, where
 
 EU1 = make_cluster("eu1").region("eu").provider("acme").zones("a", "b").labels(tier="gold")
 EU2 = make_cluster("eu2").region("eu").provider("bolt").zones("c").labels(tier="iron")

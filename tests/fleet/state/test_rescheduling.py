@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from berth.fleet.state.strategy import reschedule_required
-from tests.fleet.builders import make_binding
+from tests.support.fleet.builders import make_binding
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,7 @@ from berth.kube.objects import Affinity, NodeSelector, Pod
 from berth.kube.selectors import parse_node_selector
 from berth.kube.text.decoding import convert
 from tests.kube import written
-
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+from tests.support.builders import EXECUTION, PREFERRED, REQUIRED
 
 
 def annotated(affinity: object, spec: dict[str, Any] | None = None, labels: str = "{}") -> Pod:

@@ -20,9 +20,9 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import label_requirement, parse_label_selector
 from berth.kube.well_known import HOSTNAME
-from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
+from tests.support.builders import ZONE
+from tests.support.manifests.namespace_terms import ANY_NAMESPACE
 
-ZONE = "topology.kubernetes.io/zone"
 EVERYONE, TEAM = LabelSelector(), LabelSelector(match_labels={"team": "a"})
 
 

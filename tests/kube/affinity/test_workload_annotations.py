@@ -15,9 +15,7 @@ from berth.kube.affinity.workload_annotations import (
 )
 from berth.kube.karmada import Placement
 from berth.kube.text.decoding import convert
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+from tests.support.builders import PREFERRED, REQUIRED
 
 
 def annotated(rules: object) -> Placement | None:

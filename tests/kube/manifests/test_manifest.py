@@ -10,6 +10,7 @@ import pytest
 
 from berth.kube.manifests.manifest import Manifest, ManifestError, load, problems
 from berth.kube.objects import Node, Pod, Service, Workload
+from tests.kube.written import written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,13 +33,6 @@ spec:
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def written(tmp_path: Path, **files: str) -> None:
-    for name, text in files.items():
-        file = tmp_path / name.replace("__", "/").replace("_", ".")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
 
 
 def titles(manifests: list[Manifest]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from berth.kube.manifests.manifest import ManifestError, load, problems
-from tests.kube.manifests.test_manifest import written
+from tests.kube.written import written
 
 
 def test_storage_objects_have_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

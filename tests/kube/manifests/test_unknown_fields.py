@@ -16,14 +16,11 @@ from berth.kube.manifests.unknown_fields import unknown_fields
 from berth.kube.schema import SchemaNode, SchemaRegistry
 from berth.kube.schema.builtin import newer_fields
 from berth.kube.text import json_reader, yaml_reader
+from tests.support.builders import EXECUTION, PREFERRED, REQUIRED, ZONE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ZONE = "topology.kubernetes.io/zone"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 MISSPELT = "requiredDuringSchedulingRequiredDuringExection"
 
 

@@ -21,9 +21,9 @@ from berth.kube.quota.exclusive import (
     exclusion_of,
 )
 from berth.kube.text.decoding import convert
+from tests.support.builders import HOSTNAME, ZONE
 
 Json = dict[str, Any]
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NAME = "kubernetes.io/metadata.name"
 ALL: Json = {"labelSelector": {}, "namespaceSelector": {}}
 
@@ -43,7 +43,7 @@ def cluster(*sizes: tuple[str, str, str, str], **more: Json) -> NodeSizes:
     made = {
         name: convert(
             {
-                "metadata": {"name": name, "labels": {HOST: name, ZONE: zone, "size": cpu}},
+                "metadata": {"name": name, "labels": {HOSTNAME: name, ZONE: zone, "size": cpu}},
                 "spec": more.get(name, {}),
                 "status": {"allocatable": {"cpu": cpu, "memory": memory}},
             },
@@ -98,16 +98,20 @@ GI = 1 << 30
 )
 def test_a_rule_is_judged_by_what_it_selects(term: Json, is_closed: bool) -> None:
     """It closes a domain if pods of others are kept out by nothing that they could choose."""
-    assert closes(convert({**term, "topologyKey": HOST}, PodAffinityTerm), "own") is is_closed
+    assert closes(convert({**term, "topologyKey": HOSTNAME}, PodAffinityTerm), "own") is is_closed
 
 
 def test_most_pods_keep_nothing() -> None:
     """Neither a pod without rules, nor preferences, nor affinity."""
-    soft = {"weight": 1, "podAffinityTerm": {**ALL, "topologyKey": HOST}}
+    soft = {"weight": 1, "podAffinityTerm": {**ALL, "topologyKey": HOSTNAME}}
     for affinity in (
         None,
         {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [soft]}},
-        {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{**ALL, "topologyKey": HOST}]}},
+        {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{**ALL, "topologyKey": HOSTNAME}]
+            }
+        },
     ):
         raw: Json = {"metadata": {"name": "p"}, "spec": {"affinity": affinity} if affinity else {}}
         assert exclusion_of(convert(raw, Pod)) is None
@@ -126,15 +130,15 @@ def test_rules_of_the_annotation_count() -> None:
 @pytest.mark.parametrize(
     ("exclusion", "blocked"),
     [
-        (pod(HOST), BlockedNodes(1, 8000, 8 * GI)),  # each resource of the node that has most of it
-        (pod(HOST, nodeSelector={HOST: "c"}), BlockedNodes(1, 3920, 2 * GI)),
-        (pod(HOST, node="a"), BlockedNodes(1, 4000, 8 * GI)),
+        (pod(HOSTNAME), BlockedNodes(1, 8000, 8 * GI)),  # each resource of the node that has most of it
+        (pod(HOSTNAME, nodeSelector={HOSTNAME: "c"}), BlockedNodes(1, 3920, 2 * GI)),
+        (pod(HOSTNAME, node="a"), BlockedNodes(1, 4000, 8 * GI)),
         (pod(ZONE), BlockedNodes(2, 12000, 12 * GI)),
         (pod(ZONE, node="c"), BlockedNodes(1, 3920, 2 * GI)),
-        (pod(HOST, ZONE, node="a"), BlockedNodes(2, 12000, 12 * GI)),  # one is in the other
+        (pod(HOSTNAME, ZONE, node="a"), BlockedNodes(2, 12000, 12 * GI)),  # one is in the other
         (pod("rack", node="a"), BlockedNodes()),  # a node without the label is in no domain
-        (pod(HOST, node="gone"), BlockedNodes()),
-        (pod(HOST, nodeSelector={HOST: "later"}), BlockedNodes(1, 8000, 8 * GI)),  # may become any node
+        (pod(HOSTNAME, node="gone"), BlockedNodes()),
+        (pod(HOSTNAME, nodeSelector={HOSTNAME: "later"}), BlockedNodes(1, 8000, 8 * GI)),  # may become any node
     ],
 )
 def test_pods_are_charged_for_what_they_could_and_do_block(
@@ -146,10 +150,10 @@ def test_pods_are_charged_for_what_they_could_and_do_block(
 
 def test_a_machine_that_pods_are_pinned_to_is_charged_once() -> None:
     """However many wait for it, or have it: it can be blocked only once."""
-    pinned = pod(HOST, nodeSelector={HOST: "c"})
-    other = pod(HOST, nodeSelector={HOST: "c"}, tolerations=[{"operator": "Exists"}])
-    assert cost([pinned, pinned, other, pod(HOST, node="c")], THREE) == BlockedNodes(1, 3920, 2 * GI)
-    assert cost([pod(HOST), pod(HOST)], THREE) == BlockedNodes(2, 16000, 16 * GI)
+    pinned = pod(HOSTNAME, nodeSelector={HOSTNAME: "c"})
+    other = pod(HOSTNAME, nodeSelector={HOSTNAME: "c"}, tolerations=[{"operator": "Exists"}])
+    assert cost([pinned, pinned, other, pod(HOSTNAME, node="c")], THREE) == BlockedNodes(1, 3920, 2 * GI)
+    assert cost([pod(HOSTNAME), pod(HOSTNAME)], THREE) == BlockedNodes(2, 16000, 16 * GI)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_rules_against_nobody_cost_nothing_once_placed(term: Json, nodes: int) -
     """Before, namespaces may still come; afterwards what counts is whom a rule keeps out."""
     neighbours = Neighbours({"kube-system"})
     neighbours.keep({"own": {}, "team-b": {"tenant": "b"}, "kube-system": {}})
-    required = [{"topologyKey": HOST, "labelSelector": {}, **term}]
+    required = [{"topologyKey": HOSTNAME, "labelSelector": {}, **term}]
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     raw: Json = {"metadata": {"name": "p", "namespace": "own"}, "spec": {"affinity": affinity}}
     waiting = exclusion_of(convert(raw, Pod))
@@ -184,7 +188,7 @@ def test_rules_against_nobody_cost_nothing_once_placed(term: Json, nodes: int) -
 
 def test_the_average_is_a_setting() -> None:
     """Instead of the largest node, the average of those that the pod could get."""
-    small = pod(HOST, nodeSelector={ZONE: "z1"})
+    small = pod(HOSTNAME, nodeSelector={ZONE: "z1"})
     assert cost([small], THREE, AVERAGE) == BlockedNodes(1, 6000, 6 * GI)
 
 
@@ -192,16 +196,16 @@ def test_nodes_that_a_pod_does_not_tolerate_are_no_candidates() -> None:
     """What keeps a pod away cannot be blocked by it; node affinity is followed as well."""
     tainted = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
     nodes = cluster(("a", "z1", "4", "8Gi"), ("big", "z1", "64", "1Gi"), big=tainted)
-    assert cost([pod(HOST)], nodes).cpu == 4000
-    assert cost([pod(HOST, tolerations=[{"operator": "Exists"}])], nodes).cpu == 64000
+    assert cost([pod(HOSTNAME)], nodes).cpu == 4000
+    assert cost([pod(HOSTNAME, tolerations=[{"operator": "Exists"}])], nodes).cpu == 64000
     wanted = {"nodeSelectorTerms": [expression("size", "In", "64")]}
     required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": wanted}}
-    assert cost([pod(HOST, affinity=required, tolerations=[{"operator": "Exists"}])], nodes).memory == GI
+    assert cost([pod(HOSTNAME, affinity=required, tolerations=[{"operator": "Exists"}])], nodes).memory == GI
 
 
 def test_quotas_count_whole_cpus() -> None:
     """An amount with a domain of its own has to be an integer; what is begun is not charged."""
-    amounts = cost([pod(HOST, node="c")], THREE).amounts()
+    amounts = cost([pod(HOSTNAME, node="c")], THREE).amounts()
     assert {name.rpartition(".")[2]: str(amount) for name, amount in amounts.items()} == {
         "cpu": "3",
         "memory": "2147483648",
@@ -215,7 +219,7 @@ SIZES = st.lists(
     max_size=6,
 )
 PLACED = st.lists(
-    st.tuples(st.integers(0, 7), st.sets(st.sampled_from([HOST, ZONE, "rack"]), min_size=1)), max_size=8
+    st.tuples(st.integers(0, 7), st.sets(st.sampled_from([HOSTNAME, ZONE, "rack"]), min_size=1)), max_size=8
 )
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from berth.kube.schema import NO_DEFAULT, SchemaNode, SchemaRegistry, SchemaStruct, builtin
 from berth.kube.schema.builtin import FILES, object_node, package, parse, struct
-
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
+from tests.support.builders import EXECUTION
 
 
 def node_at(kind: str, path: str) -> SchemaNode:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from berth.kube.schema import Schema, SchemaRegistry
-from tests.server.objects import PROPERTY, configurations, deployment, pod
+from tests.support.manifests.api_objects import PROPERTY, configurations, deployment, pod
 
 SCHEMAS = SchemaRegistry()
 

@@ -12,10 +12,8 @@ from berth.kube.objects import Pod
 from berth.kube.validation.annotation import check_annotation, fault_of
 from berth.kube.validation.errors import Errors
 from tests.kube import written
+from tests.support.builders import EXECUTION, PREFERRED, REQUIRED
 
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WHERE = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
 TERM: dict[str, Any] = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
 

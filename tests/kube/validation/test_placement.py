@@ -12,9 +12,8 @@ from berth.kube.validation import placement as rules
 from berth.kube.validation.errors import WEIGHT_RANGE
 from berth.kube.validation.placement import validate_placement, validate_policy
 from tests.kube import written
+from tests.support.builders import PREFERRED, REQUIRED
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ENABLED = f"{REQUIRED}: [{{affinityEnabled: true}}]"
 KEY_RULE = "name part must consist of alphanumeric characters"
 

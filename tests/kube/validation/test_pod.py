@@ -13,9 +13,7 @@ from berth.kube.gates import FeatureGates
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate_pod
 from tests.kube import written
-
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+from tests.support.builders import EXECUTION, REQUIRED
 
 
 def errors(spec: str = "", metadata: str = "") -> list[str]:

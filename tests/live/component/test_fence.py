@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import threading
 import time
@@ -28,6 +27,7 @@ from berth.live.machine_loop import perform
 from berth.live.rate_limit import Limiter
 from berth.machines.contract import Bind, Get, Outcome
 from berth.machines.rates import boottime
+from tests.live.kubeconfigs import kubeconfig
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 
@@ -355,8 +355,7 @@ def test_every_component_that_elects_is_fenced(tmp_path: Path, *, elects: bool) 
         api = await with_a_pod()
         api.before = no_discovery
         async with serving(api) as outside:
-            file = tmp_path / "kubeconfig"
-            file.write_text(json.dumps(kubeconfig(outside.url)))
+            file = kubeconfig(tmp_path, outside.url)
             outcomes: list[Outcome] = []
 
             def make(client: Client, registry: CollectorRegistry) -> Work:
@@ -377,14 +376,3 @@ def test_every_component_that_elects_is_fenced(tmp_path: Path, *, elects: bool) 
             assert outcomes[0].ok
 
     asyncio.run(story())
-
-
-def kubeconfig(url: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from berth.kube.versions import NEWEST, OLDEST, VERSIONS, KubernetesVersion
 from berth.live.client import Client
 from berth.live.component.election import ElectionSettings
 from berth.live.component.lifecycle import ComponentSettings, FollowedVersion, Work, run_component
+from tests.live.kubeconfigs import kubeconfig
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 
@@ -72,8 +72,7 @@ def run(folder: Path, api: FakeApi, story: Story, election: ElectionSettings | N
 
     async def told() -> None:
         async with serving(api) as outside:
-            file = folder / "kubeconfig"
-            file.write_text(json.dumps(kubeconfig(outside.url)))
+            file = kubeconfig(folder, outside.url)
             settings = ComponentSettings(kubeconfig=str(file), election=election)
             async with running(run_component(settings, component.make, version=component.version)):
                 await until(lambda: bool(component.story))
@@ -163,14 +162,3 @@ def test_a_server_newer_than_all(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     told = [record.getMessage() for record in caplog.records if "newer" in record.getMessage()]
     assert ["v1.99.0" in told[0], "v1.100.0" in told[1]] == [True, True]
     assert len(told) == 2
-
-
-def kubeconfig(url: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from berth.live.component import lifecycle
 from berth.live.component.endpoint import ServingSettings, listen
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.kubeconfig import tls_context
+from tests.live.kubeconfigs import kubeconfig
 from tests.support.api.fake import FakeApi, serving
 from tests.support.waiting import running, until
 
@@ -39,15 +39,7 @@ class Listing:
 
 
 def settings(folder: Path, url: str, serving: ServingSettings | None = None) -> ComponentSettings:
-    path = folder / "config"
-    body = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    path.write_text(json.dumps(body))
-    return ComponentSettings(kubeconfig=str(path), serving=serving)
+    return ComponentSettings(kubeconfig=str(kubeconfig(folder, url)), serving=serving)
 
 
 def server() -> FakeApi:

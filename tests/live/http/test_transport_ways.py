@@ -10,13 +10,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import uvloop
 
 from berth.live.connection import connect
 from berth.live.errors import in_words
 from berth.live.http.transport import Transport
+from tests.live.kubeconfigs import kubeconfig
 from tests.support.api.http2 import Call, Http2Server
 from tests.support.api.wire import CREATED, certified, listening
 from tests.support.waiting import until
@@ -206,16 +206,7 @@ def test_a_name_and_a_password_in_the_url() -> None:
 
 def test_there_is_no_way_around_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a proxy every request goes through it."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "http://api.test:1"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    path = tmp_path / "config"
-    path.write_bytes(msgspec.json.encode(config))
+    path = kubeconfig(tmp_path, "http://api.test:1")
 
     async def story() -> None:
         seen: list[bytes] = []

@@ -10,19 +10,9 @@ import pytest
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.live.webhook import admission
 from berth.live.webhook.admission import PODS, AdmissionVerdict, admit
-from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
-from tests.live.webhook.reviews import (
-    EXECUTION,
-    HOSTNAME,
-    PREFERRED,
-    REQUIRED,
-    ZONE,
-    Json,
-    apart,
-    pod,
-    review,
-    term,
-)
+from tests.support.builders import EXECUTION, HOSTNAME, PREFERRED, REQUIRED, ZONE
+from tests.support.manifests.namespace_terms import ANY_NAMESPACE
+from tests.support.manifests.reviews import Json, apart, pod, review, term
 
 ANNOTATION = "metadata.annotations[berth.dev/affinity]"
 UNKNOWN_OPERATOR: Json = {"matchExpressions": [{"key": "a", "operator": "Is"}]}

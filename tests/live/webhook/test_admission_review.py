@@ -8,7 +8,7 @@ import pytest
 
 from berth.kube.validation.errors import FieldError
 from berth.live.webhook import admission
-from tests.live.webhook.reviews import Json, pod, review
+from tests.support.manifests.reviews import Json, pod, review
 
 
 def response(question: Json, errors: list[FieldError], warnings: list[str]) -> Json:

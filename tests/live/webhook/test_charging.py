@@ -16,7 +16,8 @@ from berth.live.client import Client, Selection
 from berth.live.errors import ApiError
 from berth.live.webhook import admission
 from berth.live.webhook.charging import QuotaCharger
-from tests.live.webhook.reviews import HOSTNAME, Json, apart, pod, review, term
+from tests.support.builders import HOSTNAME
+from tests.support.manifests.reviews import Json, apart, pod, review, term
 
 EVERYBODY: Json = {"labelSelector": {}, "namespaceSelector": {}}
 CPU = "berth.dev/exclusive.cpu"

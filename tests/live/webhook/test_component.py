@@ -19,7 +19,8 @@ from berth.live.component import serving as endpoints
 from berth.live.component.endpoint import ServingSettings
 from berth.live.webhook import component
 from berth.live.webhook.component import WebhookSettings, serving
-from tests.live.webhook.reviews import EXECUTION, Json, apart, pod, review, term
+from tests.support.builders import EXECUTION
+from tests.support.manifests.reviews import Json, apart, pod, review, term
 
 BAD = pod(apart(term(""), rule=EXECUTION))
 JSON = "application/json"

@@ -137,3 +137,29 @@ def _message(kind: str, held: bytes) -> dict[str, Any]:
             assert keyword not in written, (kind, keyword)
             written[keyword] = _value(what or "text", inner)
     return written
+
+
+CRD: dict[str, Any] = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "description": "A widget.",
+                        "properties": {
+                            "spec": {"type": "object", "properties": {"size": {"type": "string"}}}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}

@@ -14,32 +14,9 @@ from berth.server.openapi import OpenApi
 from berth.server.openapi.parts import _descriptions
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import from_crd
+from tests.server.openapi.reading import CRD
 
 GVK = "x-kubernetes-group-version-kind"
-CRD: dict[str, Any] = {
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "description": "A widget.",
-                        "properties": {
-                            "spec": {"type": "object", "properties": {"size": {"type": "string"}}}
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from berth.server.openapi import OpenApi, gnostic
 from berth.server.openapi.documents import to_swagger
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import from_crd
-from tests.server.openapi.reading import read
-from tests.server.openapi.test_documents import CRD
+from tests.server.openapi.reading import CRD, read
 from tests.support.api.client import Client
 
 OLD, NEW = gnostic.MEDIA_TYPES[::-1]

@@ -22,7 +22,7 @@ from berth.server.patch import (
     track_update,
 )
 from berth.server.patch.typed import compare, fields_of, merge
-from tests.server.objects import PROPERTY, configurations, deployment
+from tests.support.manifests.api_objects import PROPERTY, configurations, deployment
 
 Object = dict[str, Any]
 NAMES = st.sampled_from("abcdef")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.server.patch import fieldset
-from tests.server.objects import PROPERTY
+from tests.support.manifests.api_objects import PROPERTY
 
 elements = st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', 'v:"y"'])
 field_sets = st.frozensets(st.lists(elements, min_size=1, max_size=4).map(tuple), max_size=8)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth.server.errors import StatusError
 from berth.server.patch import json_patch
 from berth.server.patch.patches import MAX_OPERATIONS
-from tests.server.objects import PROPERTY, json_objects
+from tests.support.manifests.api_objects import PROPERTY, json_objects
 
 
 @pytest.mark.parametrize(

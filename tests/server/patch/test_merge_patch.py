@@ -10,7 +10,7 @@ from hypothesis import given
 
 from berth.server.errors import StatusError
 from berth.server.patch import merge_patch
-from tests.server.objects import PROPERTY, json_objects
+from tests.support.manifests.api_objects import PROPERTY, json_objects
 
 
 @pytest.mark.parametrize(

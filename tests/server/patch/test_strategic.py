@@ -11,7 +11,7 @@ from hypothesis import given
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.server.errors import StatusError
 from berth.server.patch import strategic_merge_patch
-from tests.server.objects import PROPERTY, configurations, deployment
+from tests.support.manifests.api_objects import PROPERTY, configurations, deployment
 
 _SCHEMAS = SchemaRegistry()
 

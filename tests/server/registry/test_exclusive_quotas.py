@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from tests.support.api.client import Answer, Client, Json
 from tests.support.api.objects import exclusive_pod as exclusive
 from tests.support.api.objects import pod
 from tests.support.api.servers import running_server
+from tests.support.builders import HOSTNAME, ZONE
 
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 SPACE = "/api/v1/namespaces/default"
 NODES = {"a": ("z1", "4", "8Gi"), "b": ("z1", "8", "4Gi"), "c": ("z2", "2", "2Gi")}
 POLICY = AdmissionPolicy(
@@ -26,7 +25,7 @@ POLICY = AdmissionPolicy(
 
 def prepared(client: Client) -> None:
     for name, (zone, cpu, memory) in NODES.items():
-        labels = {HOST: name, ZONE: zone}
+        labels = {HOSTNAME: name, ZONE: zone}
         client.made("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
         status = {"status": {"allocatable": {"cpu": cpu, "memory": memory}}}
         assert client.patch(f"/api/v1/nodes/{name}/status", status).status == 200
@@ -74,7 +73,7 @@ def test_a_whole_domain_is_charged(server: Client) -> None:
     server.made(f"{SPACE}/resourcequotas", quota(cpu="100", nodes="10"))
     server.made(f"{SPACE}/pods", exclusive("zone", ZONE))
     assert used(server) == {"cpu": "12", "nodes": "2"}
-    server.made(f"{SPACE}/pods", exclusive("pinned", nodeSelector={HOST: "a"}))
+    server.made(f"{SPACE}/pods", exclusive("pinned", nodeSelector={HOSTNAME: "a"}))
     assert used(server) == {"cpu": "16", "nodes": "3"}
 
 
@@ -89,7 +88,7 @@ def test_beyond_the_quota_is_refused(server: Client) -> None:
         "used: berth.dev/exclusive.cpu=8, limited: berth.dev/exclusive.cpu=12"
     )
     server.made(f"{SPACE}/pods", pod("plain"))
-    own = {"topologyKey": HOST, "labelSelector": {}}
+    own = {"topologyKey": HOSTNAME, "labelSelector": {}}
     rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}
     server.made(f"{SPACE}/pods", pod("own", affinity=rules))
 
@@ -131,7 +130,7 @@ def test_a_subresource_is_no_way_round(tmp_path: Path, way: str) -> None:
 def test_a_namespace_that_comes_is_blocked_and_charged(server: Client) -> None:
     """A rule against a namespace that is not there costs a placed pod nothing, until it is there."""
     server.made(f"{SPACE}/resourcequotas", quota(nodes="1"))
-    term = {"topologyKey": HOST, "labelSelector": {}, "namespaces": ["later"]}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {}, "namespaces": ["later"]}
     rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     server.made(f"{SPACE}/pods", pod("p", affinity=rules))
     assert used(server) == {"nodes": "1"}
@@ -156,19 +155,19 @@ def test_an_annotation_is_counted_however_it_is_spelt(server: Client) -> None:
 def test_a_node_that_changed_is_counted_at_once(server: Client) -> None:
     """Whoever comes right after a node gets its label back is judged by what is blocked then."""
     server.made(f"{SPACE}/resourcequotas", quota(nodes="2"))
-    assert server.patch("/api/v1/nodes/a", {"metadata": {"labels": {HOST: None}}}).status == 200
+    assert server.patch("/api/v1/nodes/a", {"metadata": {"labels": {HOSTNAME: None}}}).status == 200
     for name, node in (("p", "a"), ("q", "b")):
         server.made(f"{SPACE}/pods", exclusive(name))
         bind(server, name, node)
     assert used(server) == {"nodes": "1"}
-    assert server.patch("/api/v1/nodes/a", {"metadata": {"labels": {HOST: "a"}}}).status == 200
+    assert server.patch("/api/v1/nodes/a", {"metadata": {"labels": {HOSTNAME: "a"}}}).status == 200
     assert server.post(f"{SPACE}/pods", exclusive("r")).status == 403
 
 
 def test_pods_on_one_node_are_charged_together(server: Client) -> None:
     """What is blocked is blocked once, though several pods that let each other in keep it."""
     term = {
-        "topologyKey": HOST,
+        "topologyKey": HOSTNAME,
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]},
         "namespaceSelector": {},
     }
@@ -184,19 +183,7 @@ def test_pods_on_one_node_are_charged_together(server: Client) -> None:
 def test_concurrent_creates_do_not_exceed_it(server: Client) -> None:
     """As with any other resource."""
     server.made(f"{SPACE}/resourcequotas", quota(nodes="4"))
-    codes: list[int] = []
-
-    def create(worker: int) -> None:
-        own = Client(server.prepared)
-        codes.extend(own.post(f"{SPACE}/pods", exclusive(f"p-{worker}-{i}")).status for i in range(3))
-        own.close()
-
-    threads = [threading.Thread(target=create, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [201] * 4 + [403] * 8
+    assert server.post_at_once(f"{SPACE}/pods", exclusive) == [201] * 4 + [403] * 8
 
 
 def test_the_average_can_be_charged_instead(tmp_path: Path) -> None:
@@ -238,7 +225,7 @@ def test_some_are_trusted_without_the_limit(tmp_path: Path) -> None:
 def test_every_rule_can_be_limited(tmp_path: Path) -> None:
     """And other keys allowed, as with the webhook."""
     limit = AntiAffinityLimit(every_rule=True, topology_keys=("rack",))
-    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     with running_server(tmp_path, policy=AdmissionPolicy(limit=limit)) as client:
         rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         assert client.post(f"{SPACE}/pods", pod("p", affinity=rules)).status == 403

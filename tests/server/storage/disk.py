@@ -25,6 +25,7 @@ import apsw
 import pytest
 
 from berth.server.storage import journal
+from berth.server.storage.store import Store
 
 _SECTOR = 512
 _WRITTEN_BACK = 10  # pages of the log
@@ -367,3 +368,7 @@ def _raised(act: Callable[[], _T]) -> _T:
     except apsw.Error as error:
         made = sqlite3.OperationalError if isinstance(error, _OPERATIONAL) else sqlite3.DatabaseError
         raise made(str(error) or type(error).__name__) from error
+
+
+def opened(folder: Path) -> Store:
+    return Store(folder, event_limit=1000, fields={})

@@ -13,10 +13,7 @@ import pytest
 from berth.server import DataDirError
 from berth.server.storage.journal import AHEAD
 from berth.server.storage.store import Store
-
-
-def opened(folder: Path) -> Store:
-    return Store(folder, event_limit=1000, fields={})
+from tests.server.storage.disk import opened
 
 
 async def _write(store: Store, count: int) -> list[int]:

@@ -21,8 +21,7 @@ import pytest
 from berth.server import DataDirError
 from berth.server.storage.journal import JournalError
 from berth.server.storage.store import Store
-from tests.server.storage.disk import Disk, Image
-from tests.server.storage.test_damage import opened
+from tests.server.storage.disk import Disk, Image, opened
 from tests.support.api.soak import SECONDS, rounds
 
 _STEPS = 12

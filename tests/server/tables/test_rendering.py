@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.server.registry.kinds import STRATEGIES
 from berth.server.tables.cells import Column, render_table
-from tests.server.objects import PROPERTY
+from tests.support.manifests.api_objects import PROPERTY
 
 NOW = 600.0
 CREATED = "1970-01-01T00:00:00Z"

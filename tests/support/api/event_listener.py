@@ -48,3 +48,20 @@ class Listener:
             assert set(story[1:-1]) <= {MODIFIED}
             assert story[-1] in (ADDED, MODIFIED, DELETED)
             assert story.count(ADDED) == 1
+
+
+class Heard:
+    """What a consumer was told, and what it would believe the world to be."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+        self.world: dict[str, str] = {}
+
+    def __call__(self, event: Event) -> None:
+        name, version = event.key[1], event.object.metadata.resource_version or ""
+        self.events.append((event.change, name, version))
+        if event.change == "DELETED":
+            del self.world[name]
+        else:
+            assert (event.change == "ADDED") == (name not in self.world)
+            self.world[name] = version

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from tests.support.api.client import Client, Json
 from tests.support.api.servers import Backend
-from tests.support.waiting import polls
+from tests.support.waiting import wait_for
 
 _PATIENCE = 120.0
 
@@ -44,10 +44,7 @@ class Recorder:
 
     def until(self, bound: int) -> None:
         """Wait until so many pods were seen on a node."""
-        for _ in polls(_PATIENCE):
-            if self.bound >= bound:
-                return
-        raise AssertionError(f"{self.bound} of {bound} pods were bound")
+        wait_for(lambda: self.bound >= bound, f"{bound} pods are bound", _PATIENCE)
 
     def _run(self) -> None:
         version = ""

@@ -29,9 +29,10 @@ from berth.server.serving import open_server
 from tests.support.api import shifted_clock
 from tests.support.api.client import Client
 from tests.support.processes.process import free_port, stop_process
-from tests.support.waiting import polls
+from tests.support.waiting import polls, wait_for
 
 ASSETS = "KUBEBUILDER_ASSETS"
+REAL = os.environ.get("BERTH_TEST_BACKEND") == "kube-apiserver"
 _STOP_TIMEOUT = 30.0
 _START_TIMEOUT = 120.0
 _BIG_HISTORY = 200_000
@@ -302,7 +303,4 @@ def running_server(data_dir: Path, **settings: Any) -> Iterator[Client]:
 
 
 def wait_ready(client: Client, seconds: float = 60) -> None:
-    for _ in polls(seconds):
-        if _ready(client):
-            return
-    raise AssertionError("the server did not become ready")
+    wait_for(lambda: _ready(client), "the server is ready", seconds)

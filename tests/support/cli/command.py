@@ -1,5 +1,6 @@
 """Running the command line inside the test's process, as a user would see it."""
 
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,3 +75,8 @@ def files(folder: Path, *contents: str) -> Path:
     for i, content in enumerate(contents):
         folder.joinpath(f"{i}.yaml").write_text(content)
     return folder
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,9 @@ class BerthProcess:
         self.process.wait()
 
 
+Running = Callable[..., AbstractContextManager[BerthProcess]]
+
+
 @contextmanager
 def running_process(command: list[str], log_file: Path) -> Iterator[BerthProcess]:
     """A process that runs until the end of the block, unless it was stopped before."""
@@ -67,6 +70,17 @@ def running_component(
         [*command, *component_flags(flags, leader_elect=leader_elect)], log_in(folder, name)
     ) as running:
         yield running
+
+
+def starter(run: Running, usual: Path, folder: Path, **settings: str) -> Running:
+    """Run something in a folder, with the usual kubeconfig and settings unless others are given."""
+
+    def start(
+        *flags: str, kubeconfig: Path | None = None, **given: str | bool
+    ) -> AbstractContextManager[BerthProcess]:
+        return run(kubeconfig or usual, folder, *flags, **{**settings, **given})
+
+    return start
 
 
 def component_flags(flags: tuple[str, ...], *, leader_elect: bool) -> list[str]:

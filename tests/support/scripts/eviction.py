@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -14,11 +15,8 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import ADDED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Evict, Machine, Outcome, Patch
+from tests.support.builders import EXECUTION, HOSTNAME, ZONE
 from tests.support.scripts.script import Raw, Script
-
-ZONE = "topology.kubernetes.io/zone"
-HOSTNAME = "kubernetes.io/hostname"
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 
 
 def needs_label(key: str, *values: str) -> Raw:
@@ -177,6 +175,21 @@ class EvictionScript(Script):
                 )
             self.change(BUDGETS, name, {"status": {"disruptionsAllowed": allowed - 1}})
         return None
+
+    @contextmanager
+    def answers_lost(self, code: int) -> Iterator[None]:
+        """Evictions happen, and nobody is told; no request is refused afterwards."""
+        lost = Outcome(at=self.now, code=code, message="nobody knows")
+
+        def lose(action: Action) -> Outcome | None:
+            if not isinstance(action, Evict):
+                return None
+            self.delete(PODS, action.name)
+            return lost
+
+        self.refuse = lose
+        yield
+        self.refuse = lambda _: None
 
     def vanish(self, *names: str) -> None:
         """Pods that terminate are gone."""

@@ -12,7 +12,7 @@ from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resour
 from berth.kube.api_resources import VIEWS as OTHERS
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Action, Event, Machine
-from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster
+from tests.support.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster
 from tests.support.scripts.script import Raw, Script
 
 OURS = FleetSettings(scheduler_names=frozenset(("berth", "default-scheduler")))

@@ -21,9 +21,9 @@ from berth.machines.cache import Cache
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
 from berth.spreading import SpreadingSettings
+from tests.support.builders import EXECUTION
 from tests.support.scripts.script import Raw, Script
 
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 RESOURCES = {one.kind: one for one in vars(api_resources).values() if isinstance(one, Resource)}
 
 

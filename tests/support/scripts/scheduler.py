@@ -13,9 +13,8 @@ from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Action, Bind, Event, Machine
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
+from tests.support.builders import HOSTNAME, ZONE
 from tests.support.scripts.script import Raw, Script
-
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 class SchedulerScript(Script):
@@ -97,7 +96,7 @@ class SchedulerScript(Script):
         self.delete(NODES, name)
 
 
-def anti(app: str, key: str = HOST) -> dict[str, Any]:
+def anti(app: str, key: str = HOSTNAME) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(app, key)]}}
 
 

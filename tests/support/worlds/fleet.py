@@ -10,15 +10,15 @@ from typing import Any
 
 from berth.fleet.scheduler.reasons import CLAIMED_BY
 from berth.kube.karmada import binding_name
-from tests.fleet.builders import (
+from tests.support.api.client import MERGE, Json
+from tests.support.api.servers import Backend
+from tests.support.fleet.builders import (
     BindingBuilder,
     ClusterBuilder,
     clusters_that,
     make_binding,
     make_cluster,
 )
-from tests.support.api.client import MERGE, Json
-from tests.support.api.servers import Backend
 from tests.support.worlds.cluster import ClusterWorld, manifest
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"

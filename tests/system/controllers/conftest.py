@@ -7,10 +7,8 @@ nodes.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,31 +16,15 @@ import pytest
 from tests.support.api.client import Client
 from tests.support.api.kubelet import running_kubelet
 from tests.support.api.objects import namespace
-from tests.support.api.servers import KubeApiServer, assets_folder, started
+from tests.support.api.servers import REAL, KubeApiServer, assets_folder, started
 from tests.support.processes.control_plane import up
 from tests.support.processes.plane_client import plane_client
 from tests.support.processes.process import running_process
-from tests.support.waiting import polls
+from tests.support.waiting import wait_for
+from tests.system.controllers.plane import Plane
 
-REAL = os.environ.get("BERTH_TEST_BACKEND") == "kube-apiserver"
 _MANAGER = "kube-controller-manager"
 _numbers = itertools.count()
-
-
-@dataclass(frozen=True)
-class Plane:
-    """A control plane with everything that belongs to it, and a namespace of the test's own."""
-
-    client: Client
-    name: str = ""
-
-    @property
-    def space(self) -> str:
-        return f"/api/v1/namespaces/{self.name}"
-
-    def under(self, group_version: str) -> str:
-        """The namespace in another API group."""
-        return f"/apis/{group_version}/namespaces/{self.name}"
 
 
 @pytest.fixture(scope="session")
@@ -56,10 +38,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def plane(control_plane: Client) -> Plane:
     made = Plane(control_plane, f"scenario-{next(_numbers)}")
     control_plane.made("/api/v1/namespaces", namespace(made.name))
-    for _ in polls(60):
-        if control_plane.get(f"{made.space}/serviceaccounts/default").status == 200:
-            return made
-    raise AssertionError("the namespace has no account")
+    account = f"{made.space}/serviceaccounts/default"
+    wait_for(lambda: control_plane.get(account).status == 200, "the namespace has an account")
+    return made
 
 
 @contextmanager

@@ -11,8 +11,9 @@ import pytest
 
 from tests.support.api.client import STRATEGIC, Json
 from tests.support.api.objects import deployment, pod
-from tests.system.controllers.conftest import REAL, Plane
-from tests.system.controllers.test_deletion import items, until
+from tests.support.api.servers import REAL
+from tests.support.waiting import wait_for
+from tests.system.controllers.plane import Plane, items
 
 GATE = "example.com/connected"
 
@@ -32,15 +33,15 @@ def test_a_pod_is_ready_once_its_gates_are(plane: Plane) -> None:
         found = [one["status"].get("conditions", ()) for one in items(plane, "pods")]
         return {one["type"]: one["status"] for one in (found[0] if found else ())}
 
-    until(lambda: conditions().get("ContainersReady") == "True", "the containers run")
-    until(lambda: conditions().get("Ready") == "False", "the pod is not ready")
-    until(lambda: replicas() == (1, 0), "none ready")
+    wait_for(lambda: conditions().get("ContainersReady") == "True", "the containers run")
+    wait_for(lambda: conditions().get("Ready") == "False", "the pod is not ready")
+    wait_for(lambda: replicas() == (1, 0), "none ready")
     (name,) = (one["metadata"]["name"] for one in items(plane, "pods"))
     for status, ready in (("True", 1), ("False", 0)):
         change = {"status": {"conditions": [{"type": GATE, "status": status}]}}
         assert plane.client.patch(f"{plane.space}/pods/{name}/status", change, STRATEGIC).status == 200
         wanted = (1, ready)
-        until(partial(lambda wanted: replicas() == wanted, wanted), f"{ready} ready")
+        wait_for(partial(lambda wanted: replicas() == wanted, wanted), f"{ready} ready")
 
 
 def limited(plane: Plane) -> None:
@@ -87,7 +88,7 @@ def test_a_workload_says_that_its_pods_are_refused(plane: Plane) -> None:
         found = plane.client.get(f"{path}/web").json["status"].get("conditions", ())
         return next((one for one in found if one["type"] == "ReplicaFailure"), {})
 
-    until(lambda: bool(failure()), "the condition is there")
+    wait_for(lambda: bool(failure()), "the condition is there")
     said = failure()
     assert (said["status"], said["reason"]) == ("True", "FailedCreate")
     assert said["message"].endswith("is forbidden: maximum cpu usage per Container is 1, but limit is 2")
@@ -138,9 +139,9 @@ def test_new_capacity_can_be_asked_for(plane: Plane) -> None:
         found: str | None = plane.client.get(path).json["status"]["allocatable"].get("example.com/dongle")
         return found
 
-    until(lambda: allocatable() == "3", "it is allocatable")
+    wait_for(lambda: allocatable() == "3", "it is allocatable")
     resources = {"limits": {"example.com/dongle": "2"}}
     plane.client.made(
         f"{plane.space}/pods", pod("p", containers=[{"name": "c", "image": "i", "resources": resources}])
     )
-    until(lambda: items(plane, "pods")[0]["spec"].get("nodeName") == node, "the pod is there")
+    wait_for(lambda: items(plane, "pods")[0]["spec"].get("nodeName") == node, "the pod is there")

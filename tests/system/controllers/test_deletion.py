@@ -5,31 +5,18 @@ Every outcome is what kube-controller-manager v1.37 comes to on the same request
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.support.api.client import Json
 from tests.support.api.objects import config_map, pod
-from tests.support.waiting import polls
-from tests.system.controllers.conftest import REAL, Plane
+from tests.support.api.servers import REAL
+from tests.support.waiting import wait_for
+from tests.system.controllers.plane import Plane, items
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 HOLD = "example.com/hold"
-_PATIENCE = 120.0
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    for _ in polls(_PATIENCE):
-        if condition():
-            return
-    raise AssertionError(f"it never came about: {what}")
-
-
-def items(plane: Plane, plural: str) -> list[Json]:
-    found: list[Json] = plane.client.get(f"{plane.space}/{plural}").json["items"]
-    return found
 
 
 def running_job(plane: Plane, **spec: Any) -> str:
@@ -41,9 +28,11 @@ def running_job(plane: Plane, **spec: Any) -> str:
     job = {"metadata": {"name": "long"}, "spec": {"parallelism": 2, "completions": 2, "template": template}}
     path = f"{plane.under('batch/v1')}/jobs"
     plane.client.made(path, job)
-    until(lambda: len(items(plane, "pods")) == 2, "two pods")
+    wait_for(lambda: len(items(plane, "pods")) == 2, "two pods")
     if not spec:
-        until(lambda: all(one["status"].get("phase") == "Running" for one in items(plane, "pods")), "running")
+        wait_for(
+            lambda: all(one["status"].get("phase") == "Running" for one in items(plane, "pods")), "running"
+        )
     assert all(one["metadata"]["finalizers"] == [TRACKING] for one in items(plane, "pods"))
     return f"{path}/long"
 
@@ -60,8 +49,8 @@ def test_a_running_job_takes_its_pods_along(plane: Plane, policy: str) -> None:
     assert answer.status == 200
     if policy == "Foreground":
         assert answer.json["metadata"]["finalizers"] == ["foregroundDeletion"]
-    until(lambda: not items(plane, "pods"), "no pod")
-    until(lambda: gone(plane, path), "no job")
+    wait_for(lambda: not items(plane, "pods"), "no pod")
+    wait_for(lambda: gone(plane, path), "no job")
 
 
 @pytest.mark.parametrize("query", [{"propagationPolicy": "Orphan"}, {}], ids=["asked for", "by default"])
@@ -70,8 +59,10 @@ def test_the_pods_of_a_job_may_stay(plane: Plane, query: dict[str, str]) -> None
     path = running_job(plane)
     answer = plane.client.delete(path, **query)
     assert bool(answer.headers.get("Warning")) is not bool(query)
-    until(lambda: gone(plane, path), "no job")
-    until(lambda: not any(one["metadata"].get("finalizers") for one in items(plane, "pods")), "no finalizer")
+    wait_for(lambda: gone(plane, path), "no job")
+    wait_for(
+        lambda: not any(one["metadata"].get("finalizers") for one in items(plane, "pods")), "no finalizer"
+    )
     left = items(plane, "pods")
     assert len(left) == 2
     assert not any(one["metadata"].get("ownerReferences") for one in left)
@@ -82,7 +73,7 @@ def test_a_job_whose_pods_never_began_goes_all_the_same(plane: Plane) -> None:
     """Pods without a node are not held by the finalizer either."""
     path = running_job(plane, nodeSelector={"no": "where"})
     plane.client.delete(path, propagationPolicy="Background")
-    until(lambda: not items(plane, "pods") and gone(plane, path), "neither job nor pods")
+    wait_for(lambda: not items(plane, "pods") and gone(plane, path), "neither job nor pods")
 
 
 def owned(plane: Plane, name: str, *owners: Json) -> None:
@@ -117,7 +108,7 @@ def test_owners_in_a_circle(plane: Plane, circle: str, policy: str, left: set[st
     for before, name in zip(circle[-1] + circle, circle, strict=False):
         owned(plane, name, made[before])
     assert plane.client.delete(f"{plane.space}/configmaps/a", propagationPolicy=policy).status == 200
-    until(lambda: names(plane) == left & made.keys(), f"only {left & made.keys()}")
+    wait_for(lambda: names(plane) == left & made.keys(), f"only {left & made.keys()}")
     for name in left & made.keys():
         metadata = plane.client.get(f"{plane.space}/configmaps/{name}").json["metadata"]
         owners = [owner["name"] for owner in metadata.get("ownerReferences", ())]
@@ -130,7 +121,7 @@ def test_whoever_has_another_owner_stays(plane: Plane) -> None:
     plane.client.made(f"{plane.space}/configmaps", config_map("child"))
     owned(plane, "child", one, two)
     plane.client.delete(f"{plane.space}/configmaps/one", propagationPolicy="Foreground")
-    until(lambda: names(plane) == {"two", "child"}, "the owner is gone")
+    wait_for(lambda: names(plane) == {"two", "child"}, "the owner is gone")
     metadata = plane.client.get(f"{plane.space}/configmaps/child").json["metadata"]
     assert [owner["name"] for owner in metadata["ownerReferences"]] == ["two"]
 
@@ -141,7 +132,7 @@ def test_whose_owner_never_was_goes(plane: Plane) -> None:
     plane.client.made(f"{plane.space}/configmaps", config_map("child"))
     other["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
     owned(plane, "child", other)
-    until(lambda: names(plane) == {"other"}, "the child is gone")
+    wait_for(lambda: names(plane) == {"other"}, "the child is gone")
 
 
 REMAINING, FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
@@ -175,13 +166,13 @@ def test_a_namespace_takes_its_pods_first(plane: Plane) -> None:
     client.made(f"{plane.space}/pods", pod("free"))
     client.made(f"{plane.space}/configmaps", config_map("kept"))
     assert client.delete(plane.space).status == 200
-    until(lambda: [one["metadata"]["name"] for one in items(plane, "pods")] == ["held"], "the others go")
-    until(lambda: bool(conditions(plane)), "there are conditions")
+    wait_for(lambda: [one["metadata"]["name"] for one in items(plane, "pods")] == ["held"], "the others go")
+    wait_for(lambda: bool(conditions(plane)), "there are conditions")
     if not REAL:
-        until(lambda: waits_for(plane, "pods"), "it says that it waits for the pod")
+        wait_for(lambda: waits_for(plane, "pods"), "it says that it waits for the pod")
     assert names(plane) == {"kept"}
     client.patch(f"{plane.space}/pods/held", {"metadata": {"finalizers": None}})
-    until(lambda: gone(plane, plane.space), "the namespace is gone")
+    wait_for(lambda: gone(plane, plane.space), "the namespace is gone")
 
 
 def test_a_namespace_says_what_it_waits_for(plane: Plane) -> None:
@@ -192,14 +183,14 @@ def test_a_namespace_says_what_it_waits_for(plane: Plane) -> None:
     client.made(f"{plane.space}/configmaps", body)
     client.made(f"{plane.space}/configmaps", config_map("free"))
     assert client.delete(plane.space).status == 200
-    until(lambda: waits_for(plane, "configmaps"), "it says that it waits for the one")
+    wait_for(lambda: waits_for(plane, "configmaps"), "it says that it waits for the one")
     assert conditions(plane)["NamespaceDeletionContentFailure"][:2] == ("False", "ContentDeleted")
     assert names(plane) == {"held"}
     answer = client.post(f"{plane.space}/configmaps", config_map("late"))
     assert answer.status == 403
     assert "because it is being terminated" in answer.message
     client.patch(f"{plane.space}/configmaps/held", {"metadata": {"finalizers": None}})
-    until(lambda: gone(plane, plane.space), "the namespace is gone")
+    wait_for(lambda: gone(plane, plane.space), "the namespace is gone")
 
 
 def test_a_namespace_goes_with_jobs_and_circles(plane: Plane) -> None:
@@ -209,4 +200,4 @@ def test_a_namespace_goes_with_jobs_and_circles(plane: Plane) -> None:
     for name, owner in ("ab", "ba"):
         owned(plane, name, made[owner])
     assert plane.client.delete(plane.space).status == 200
-    until(lambda: gone(plane, plane.space), "the namespace is gone")
+    wait_for(lambda: gone(plane, plane.space), "the namespace is gone")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from tests.support.api.client import Json
 from tests.support.builders import NodeBuilder, PodBuilder, make_pod, where
 from tests.support.worlds.cluster import CORE, ClusterWorld, manifest
 
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 NO_MATCH = "didn't match Pod's node affinity/selector"
 POLICY = "/apis/policy/v1"
 
@@ -107,3 +106,24 @@ def nine_steps(world: ClusterWorld, form: Form, node: MakeNode, *, starts: bool 
     world.refused("web", NO_MATCH)
     world.nodes(node("new", team="b"))
     assert world.bound("web") == "new"
+
+
+def version(world: ClusterWorld) -> str:
+    return str(world.get(world.path("pods"))["metadata"]["resourceVersion"])
+
+
+def numbers_ready(
+    world: ClusterWorld, apps: Collection[str], since: str, at_first: Collection[str] = ()
+) -> list[int]:
+    """How many pods of apps were ready at first, and after every single change since a version."""
+    ready, history = set(at_first), [len(at_first)]
+    with world.client.watching(world.path("pods"), resourceVersion=since, timeoutSeconds=1) as watch:
+        changes = watch.rest()
+    for change in changes:
+        pod = change["object"]
+        if pod.get("metadata", {}).get("labels", {}).get("app") in apps:
+            ready.discard(uid_of(pod))
+            if change["type"] != "DELETED" and is_ready(pod):
+                ready.add(uid_of(pod))
+            history.append(len(ready))
+    return history

@@ -13,6 +13,7 @@ from tests.support.api.proxy import Proxy, Trouble, proxying
 from tests.support.builders import HOSTNAME, make_node
 from tests.support.processes.controllers import StartControllers
 from tests.support.worlds.cluster import ClusterWorld
+from tests.support.worlds.election import election, holder
 from tests.system.eviction.fake_controllers import Workload, allow, say_ready, workload
 from tests.system.eviction.scenario import (
     annotated,
@@ -23,7 +24,6 @@ from tests.system.eviction.scenario import (
     tenant,
     unlabel,
 )
-from tests.system.scheduler.test_operation import election, holder
 
 OLD, KEPT = "old", "kept"
 LONG = 60.0

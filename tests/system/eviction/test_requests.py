@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.api.client import Json
-from tests.support.api.servers import Backend, KubeApiServer, assets_folder, started
+from tests.support.api.servers import REAL, Backend, KubeApiServer, assets_folder, started
 from tests.support.builders import make_node
 from tests.support.processes.controllers import controllers
 from tests.support.worlds.cluster import CORE, ClusterWorld
 from tests.system.eviction.scenario import annotated, is_gone, tenant, unlabel
-from tests.system.scheduler.conftest import REAL
 
 LIFECYCLE = "/apis/lifecycle.k8s.io/v1alpha1"
 

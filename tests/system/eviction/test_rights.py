@@ -2,65 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
-from berth.server.registry.kinds import BUILTIN
-from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
-from tests.support.api.servers import KubeApiServer, assets_folder, started
+from tests.support.api.servers import REAL, assets_folder, started
 from tests.support.builders import HOSTNAME, NodeBuilder, make_node, make_pod
+from tests.support.manifests.rendered import BASE, KUSTOMIZE, kustomized, one
 from tests.support.processes.controllers import controllers, metrics
 from tests.support.processes.process import free_port
 from tests.support.processes.scheduler import IS_KUBE_SCHEDULER, scheduler
-from tests.support.worlds.cluster import CORE, ClusterWorld
+from tests.support.worlds.cluster import ClusterWorld
+from tests.support.worlds.devices import allocate, claim, consumers, with_claim
+from tests.support.worlds.rights import (
+    Guarded,
+    credentials,
+    deploy,
+    flags_of,
+)
 from tests.system.eviction.scenario import annotated, is_gone, native, nine_steps
-from tests.system.scheduler.conftest import REAL
-from tests.system.scheduler.test_devices import allocate, claim, consumers, with_claim
 
 pytestmark = pytest.mark.skipif(
     not REAL or IS_KUBE_SCHEDULER,
     reason="only a real API server has an authorizer, and only Berth these roles",
 )
 
-POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
 CONTROLLERS, SCHEDULER = "berth-controllers", "berth-scheduler"
-
-
-class Guarded(KubeApiServer):
-    """It asks roles whether a request is allowed, and writes down what it answered."""
-
-    def __init__(self, folder: Path, assets: Path) -> None:
-        policy = folder / "audit.yaml"
-        policy.write_text(yaml.safe_dump(POLICY))
-        self._log = folder / "audit.log"
-        super().__init__(
-            folder,
-            assets,
-            authorization_mode="RBAC",
-            audit_policy_file=str(policy),
-            audit_log_path=str(self._log),
-            audit_log_mode="blocking",
-        )
-
-    def answers(self, account: str) -> list[tuple[int, str, str]]:
-        """The code, the verb and the resource of each request of an account."""
-        entries = [json.loads(line) for line in self._log.read_text().splitlines()]
-        return [
-            (entry["responseStatus"]["code"], entry["verb"], _resource(entry.get("objectRef") or {}))
-            for entry in entries
-            if entry["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:{account}"
-            and "responseStatus" in entry
-        ]
-
-
-def _resource(reference: Object) -> str:
-    parts = (reference.get("resource"), reference.get("subresource"))
-    return "/".join(str(part) for part in parts if part)
 
 
 @pytest.fixture(scope="module")
@@ -79,42 +48,6 @@ def world(guarded: Guarded) -> Iterator[ClusterWorld]:
         deploy(made, kustomized(folder))
     yield made
     made.clear()
-
-
-ADMISSION = "admissionregistration.k8s.io/v1"
-POLICIES = {
-    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-}
-
-
-def deploy(world: ClusterWorld, objects: list[Object]) -> None:
-    paths = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
-    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
-        if each["apiVersion"] == ADMISSION:
-            path = f"/apis/{ADMISSION}/{POLICIES[each['kind']]}"
-        else:
-            path = paths[each["apiVersion"], each["kind"]].path(each["metadata"].get("namespace", ""))
-        answer = world.client.post(path, each)
-        assert answer.status in (201, 409), answer.body
-
-
-def credentials(world: ClusterWorld, account: str, folder: Path) -> Path:
-    """A kubeconfig with a token of a ServiceAccount."""
-    path = f"{CORE}/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    token = world.make(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
-    config = yaml.safe_load(world.backend.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    file = folder / f"{account}.kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    file.chmod(0o600)
-    return file
-
-
-def flags_of(objects: list[Object], *without: str) -> list[str]:
-    """The flags of the deployed container."""
-    (container,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-    return [flag for flag in container["args"][1:] if not flag.startswith(without)]
 
 
 @contextmanager

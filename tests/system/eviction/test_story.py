@@ -8,11 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.api.servers import started
+from tests.support.api.servers import REAL, started
 from tests.support.processes.controllers import metrics
 from tests.support.worlds.control_plane import ControlPlane, PlaneWorld, hollow
-from tests.system.eviction.scenario import budget, is_ready, native, of_app, tenant, uid_of, unlabel
-from tests.system.scheduler.conftest import REAL
+from tests.system.eviction.scenario import (
+    budget,
+    is_ready,
+    native,
+    numbers_ready,
+    of_app,
+    tenant,
+    uid_of,
+    unlabel,
+    version,
+)
 
 pytestmark = pytest.mark.skipif(REAL, reason="it brings its own API server")
 
@@ -44,25 +53,6 @@ def ready_nodes(world: PlaneWorld, *apps: str) -> list[str]:
     """Where the pods of apps are that run and stay."""
     pods = [pod for app in apps for pod in of_app(world, app)]
     return [pod["spec"]["nodeName"] for pod in pods if is_ready(pod)]
-
-
-def numbers_ready(world: PlaneWorld, apps: list[str], since: str) -> list[int]:
-    """How many pods of apps were ready after every single change since a version."""
-    ready: set[str] = set()
-    history: list[int] = []
-    with world.client.watching(world.path("pods"), resourceVersion=since, timeoutSeconds=1) as watch:
-        for change in watch.rest():
-            pod = change["object"]
-            if pod.get("metadata", {}).get("labels", {}).get("app") in apps:
-                ready.discard(uid_of(pod))
-                if change["type"] != "DELETED" and is_ready(pod):
-                    ready.add(uid_of(pod))
-                history.append(len(ready))
-    return history
-
-
-def version(world: PlaneWorld) -> str:
-    return str(world.get(world.path("pods"))["metadata"]["resourceVersion"])
 
 
 def populate(world: PlaneWorld, apps: int, replicas: int) -> list[str]:

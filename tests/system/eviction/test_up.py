@@ -10,12 +10,11 @@ from functools import partial
 import pytest
 
 from tests.support.api.client import Json
-from tests.support.api.servers import started
-from tests.support.builders import HOSTNAME, make_pod
+from tests.support.api.servers import REAL, started
+from tests.support.builders import EXECUTION, HOSTNAME, make_pod
 from tests.support.processes.controllers import metrics
 from tests.support.worlds.control_plane import APPS, ControlPlane, PlaneWorld, hollow
 from tests.system.eviction.scenario import (
-    EXECUTION,
     NO_MATCH,
     POLICY,
     budget,
@@ -24,13 +23,14 @@ from tests.system.eviction.scenario import (
     is_ready,
     native,
     nine_steps,
+    numbers_ready,
     of_app,
     running,
     tenant,
     uid_of,
     unlabel,
+    version,
 )
-from tests.system.scheduler.conftest import REAL
 
 pytestmark = pytest.mark.skipif(REAL, reason="it brings its own API server")
 
@@ -85,25 +85,6 @@ def pods_made(world: PlaneWorld, since: str) -> int:
     path = world.path("pods")
     with world.client.watching(path, resourceVersion=since, timeoutSeconds=1) as watch:
         return sum(change["type"] == "ADDED" for change in watch.rest())
-
-
-def numbers_ready(world: PlaneWorld, app: str, at_first: set[str], since: str) -> list[int]:
-    """How many pods of an app were ready after every single change since a version."""
-    ready, history = set(at_first), [len(at_first)]
-    with world.client.watching(world.path("pods"), resourceVersion=since, timeoutSeconds=1) as watch:
-        changes = watch.rest()
-    for change in changes:
-        pod = change["object"]
-        if pod.get("metadata", {}).get("labels", {}).get("app") == app:
-            ready.discard(uid_of(pod))
-            if change["type"] != "DELETED" and is_ready(pod):
-                ready.add(uid_of(pod))
-            history.append(len(ready))
-    return history
-
-
-def version(world: PlaneWorld) -> str:
-    return str(world.get(world.path("pods"))["metadata"]["resourceVersion"])
 
 
 def is_judged(world: PlaneWorld, name: str) -> None:
@@ -256,7 +237,7 @@ def test_a_tenant_moves_to_its_own_nodes(world: PlaneWorld) -> None:
         unlabel(world, name, "userB")
     world.until(lambda: set(nodes_of(world, "userb")) <= {"own-1", "own-2"}, "user B leaves")
     world.until(partial(_runs, world, "userb", 3), "user B has moved")
-    assert min(numbers_ready(world, "userb", moves, since)) == 2
+    assert min(numbers_ready(world, ["userb"], since, moves)) == 2
     assert {uid_of(pod) for pod in of_app(world, "usera")} == stays
 
 

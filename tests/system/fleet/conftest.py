@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.support.api.servers import Backend, running_backend
+from tests.support.api.servers import REAL, Backend, running_backend
+from tests.support.fleet.definitions import prepare
 from tests.support.processes.fleet import StartFleet, fleet
-from tests.support.processes.process import BerthProcess
+from tests.support.processes.process import BerthProcess, starter
 from tests.support.processes.scheduler import NAME
 from tests.support.worlds.fleet import FleetWorld
-from tests.system.fleet.definitions import prepare
-from tests.system.scheduler.conftest import REAL
-
-_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +23,9 @@ def backend() -> Iterator[Backend]:
 
 
 @pytest.fixture
-def world(backend: Backend) -> Iterator[FleetWorld]:
+def world(backend: Backend, own_names: tuple[str, str]) -> Iterator[FleetWorld]:
     """A namespace, clusters and a scheduler's name of the test's own."""
-    number = next(_numbers)
-    made = FleetWorld(backend, f"test-{number}", f"berth-{number}")
+    made = FleetWorld(backend, *own_names)
     yield made
     made.clear()
 
@@ -39,14 +33,7 @@ def world(backend: Backend) -> Iterator[FleetWorld]:
 @pytest.fixture
 def start(world: FleetWorld, tmp_path: Path) -> StartFleet:
     """Start a scheduler with flags, for the test's own bindings unless another name is given."""
-
-    def starting(
-        *flags: str, kubeconfig: Path | None = None, name: str = "", leader_elect: bool = False
-    ) -> AbstractContextManager[BerthProcess]:
-        chosen = kubeconfig or world.backend.kubeconfig
-        return fleet(chosen, tmp_path, *flags, name=name or world.scheduler_name, leader_elect=leader_elect)
-
-    return starting
+    return starter(fleet, world.backend.kubeconfig, tmp_path, name=world.scheduler_name)
 
 
 @pytest.fixture(scope="session")

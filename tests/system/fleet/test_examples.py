@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.api.servers import REAL
 from tests.support.cli.command import berth
 from tests.support.paths import ROOT
 from tests.support.processes.control_plane import KUBECTL, Up, up
 from tests.support.processes.fleet import fleet
-from tests.system.scheduler.conftest import REAL
 
 EXAMPLES = ROOT / "examples" / "fleet"
 US = {"us-1", "us-2"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from tests.fleet.builders import BindingBuilder, make_binding
+from tests.support.fleet.builders import BindingBuilder, make_binding
 from tests.support.processes.fleet import StartFleet
+from tests.support.worlds.election import election, holder
 from tests.support.worlds.fleet import FleetWorld
-from tests.system.scheduler.test_operation import election, holder
 
 GROUP = "karmada.io/group=payments"
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
-from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.support.api.client import Json
 from tests.support.api.servers import Backend
+from tests.support.builders import REQUIRED
+from tests.support.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
+from tests.support.fleet.definitions import define, native, stock
 from tests.support.waiting import polls
 from tests.support.worlds.cluster import WAIT
 from tests.support.worlds.fleet import FLINK, GROUP, JOB, POLICY, WORK, FleetWorld
-from tests.system.fleet.definitions import define, native, stock
 
 # The rules of the proposal's example.
 SAME_GROUP = {"labelSelector": {"matchLabels": {"app.tier": "prod"}}, "matchLabelKeys": [GROUP]}
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 APART = {WORKLOAD_AFFINITY_ANNOTATION: json.dumps({"workloadAntiAffinity": {REQUIRED: [SAME_GROUP]}})}
 NEAR = {WORKLOAD_AFFINITY_ANNOTATION: json.dumps({"workloadAffinity": {REQUIRED: [SAME_GROUP]}})}
 

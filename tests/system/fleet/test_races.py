@@ -12,8 +12,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.support.api.servers import Backend
+from tests.support.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.support.processes.fleet import StartFleet, fleet
 from tests.support.processes.process import BerthProcess
 from tests.support.worlds.fleet import FleetWorld

@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy.rendered import KUSTOMIZE, NAMESPACE, kustomized
-from tests.fleet.builders import BindingBuilder, make_binding
-from tests.support.api.servers import assets_folder, started
+from tests.support.api.servers import REAL, assets_folder, started
+from tests.support.fleet.builders import BindingBuilder, make_binding
+from tests.support.fleet.definitions import prepare
+from tests.support.manifests.rendered import KUSTOMIZE, NAMESPACE, kustomized
 from tests.support.processes.controllers import metrics
 from tests.support.processes.fleet import fleet
 from tests.support.processes.process import free_port
 from tests.support.processes.scheduler import NAME
 from tests.support.worlds.fleet import FLINK, GROUP, JOB, FleetWorld
-from tests.system.eviction.test_rights import Guarded, credentials, deploy, flags_of
-from tests.system.fleet.definitions import prepare
-from tests.system.scheduler.conftest import REAL
+from tests.support.worlds.rights import Guarded, credentials, deploy, flags_of
 
 pytestmark = pytest.mark.skipif(not REAL, reason="only a real API server has an authorizer")
 

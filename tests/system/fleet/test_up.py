@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.api.servers import REAL
+from tests.support.fleet.definitions import EXAMPLES
 from tests.support.processes.control_plane import KUBECTL, Up, up
 from tests.support.processes.controllers import metrics
 from tests.support.processes.fleet import fleet
 from tests.support.processes.process import free_port
-from tests.system.fleet.definitions import EXAMPLES
-from tests.system.scheduler.conftest import REAL
 
 pytestmark = pytest.mark.skipif(REAL or KUBECTL is None, reason="it brings its own API server; needs kubectl")
 

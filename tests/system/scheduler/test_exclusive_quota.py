@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from tests.support.api.client import Client, Json
 from tests.support.api.objects import exclusive_pod as exclusive
 from tests.support.api.objects import pod
 from tests.support.api.servers import assets_folder, find_binary, running_backend
+from tests.support.builders import HOSTNAME
 from tests.support.paths import ROOT
 from tests.support.processes.process import stop_process
 from tests.support.processes.webhook import webhook
-from tests.support.waiting import polls
+from tests.support.waiting import wait_for
 
 MANAGER = "kube-controller-manager"
 ASSETS = assets_folder()
@@ -29,7 +29,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 SPACE = "/api/v1/namespaces/default"
-HOST = "kubernetes.io/hostname"
 CPU, NODES = "berth.dev/exclusive.cpu", "berth.dev/exclusive.nodes"
 
 
@@ -61,7 +60,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         made = backend.client()
         stack.callback(made.close)
         for name, cpu in (("a", "4"), ("b", "8")):
-            made.made("/api/v1/nodes", {"metadata": {"name": name, "labels": {HOST: name}}})
+            made.made("/api/v1/nodes", {"metadata": {"name": name, "labels": {HOSTNAME: name}}})
             size = {"cpu": cpu, "memory": "8Gi"}
             made.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": size, "allocatable": size}})
         path = ROOT / "deploy/kustomize/webhook/configuration.yaml"
@@ -79,36 +78,23 @@ def quota(client: Client) -> Json:
     return answer
 
 
-def until(condition: Callable[[], bool], seconds: float = 90) -> None:
-    for _ in polls(seconds):
-        if condition():
-            return
-    raise AssertionError("it did not come about in time")
-
-
 def test_exclusive_domains_are_charged(client: Client) -> None:
     """Concurrent creates stay within the quota, and nothing leads past it; a binding lowers the charge."""
     hard = {CPU: "30", NODES: "0", "pods": "20"}
     client.made(f"{SPACE}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
-    until(lambda: NODES in (quota(client).get("status", {}).get("used") or {}))
+    wait_for(lambda: NODES in (quota(client).get("status", {}).get("used") or {}), "the quota has a status")
     # The API server takes a moment to know of a new webhook.
-    until(lambda: client.post(f"{SPACE}/pods", exclusive("probe"), dryRun="All").status == 403)
+    wait_for(
+        lambda: client.post(f"{SPACE}/pods", exclusive("probe"), dryRun="All").status == 403,
+        "the webhook is asked",
+    )
     client.patch(f"{SPACE}/resourcequotas/q", {"spec": {"hard": {NODES: "3"}}})
-    until(lambda: quota(client)["status"]["hard"][NODES] == "3")
-    codes: list[int] = []
-
-    def create(worker: int) -> None:
-        own = Client(client.prepared)
-        codes.extend(own.post(f"{SPACE}/pods", exclusive(f"p-{worker}-{i}")).status for i in range(3))
-        own.close()
-
-    threads = [threading.Thread(target=create, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [201] * 3 + [403] * 9
-    until(lambda: quota(client)["status"]["used"] == {CPU: "24", NODES: "3", "pods": "3"})
+    wait_for(lambda: quota(client)["status"]["hard"][NODES] == "3", "the quota has its new limit")
+    assert client.post_at_once(f"{SPACE}/pods", exclusive) == [201] * 3 + [403] * 9
+    wait_for(
+        lambda: quota(client)["status"]["used"] == {CPU: "24", NODES: "3", "pods": "3"},
+        "all pods are charged",
+    )
     names = [item["metadata"]["name"] for item in client.get(f"{SPACE}/pods").json["items"]]
     client.made(f"{SPACE}/pods", pod("plain"))
     rules = json.dumps(exclusive()["spec"]["affinity"])
@@ -120,8 +106,16 @@ def test_exclusive_domains_are_charged(client: Client) -> None:
     target = {"apiVersion": "v1", "kind": "Node", "name": "a"}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": names[0]}, "target": target}
     assert client.post(f"{SPACE}/pods/{names[0]}/binding", body).status == 201
-    until(lambda: quota(client)["status"]["used"] == {CPU: "20", NODES: "3", "pods": "3"})
+    wait_for(
+        lambda: quota(client)["status"]["used"] == {CPU: "20", NODES: "3", "pods": "3"},
+        "the binding lowers the charge",
+    )
     for name in names:
         client.delete(f"{SPACE}/pods/{name}", gracePeriodSeconds=0)
-    until(lambda: quota(client)["status"]["used"] == {CPU: "0", NODES: "0", "pods": "0"})
-    until(lambda: "berth.dev/exclusive-pending" not in (quota(client)["metadata"].get("annotations") or {}))
+    wait_for(
+        lambda: quota(client)["status"]["used"] == {CPU: "0", NODES: "0", "pods": "0"}, "nothing is charged"
+    )
+    wait_for(
+        lambda: "berth.dev/exclusive-pending" not in (quota(client)["metadata"].get("annotations") or {}),
+        "nothing is pending",
+    )

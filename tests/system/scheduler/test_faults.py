@@ -14,8 +14,8 @@ from tests.support.builders import HOSTNAME, PodBuilder, make_pod
 from tests.support.processes.process import BerthProcess
 from tests.support.processes.scheduler import StartScheduler
 from tests.support.worlds.cluster import ClusterWorld
+from tests.support.worlds.election import election, holder
 from tests.system.scheduler import backlog
-from tests.system.scheduler.test_operation import election, holder
 
 SPREAD = frozenset({"PodTopologySpread"})
 _PATIENCE = 120.0

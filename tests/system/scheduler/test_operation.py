@@ -14,8 +14,7 @@ from tests.support.builders import HOSTNAME, make_node, make_pod
 from tests.support.processes.process import free_port
 from tests.support.processes.scheduler import StartScheduler, configuration, profile
 from tests.support.worlds.cluster import ClusterWorld
-
-LEASES = "/apis/coordination.k8s.io/v1"
+from tests.support.worlds.election import election, holder
 
 
 def write(folder: Path, *profiles: dict[str, Any]) -> str:
@@ -131,27 +130,6 @@ def test_health_and_metrics_are_served(world: ClusterWorld, start: StartSchedule
         'result="unschedulable"',
     ):
         assert metric in text
-
-
-QUICK = (
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
-    "--leader-elect-retry-period=0.5s",
-)
-
-
-def election(world: ClusterWorld) -> tuple[str, ...]:
-    name = f"lease-{world.namespace}"
-    return (
-        *QUICK,
-        f"--leader-elect-resource-name={name}",
-        f"--leader-elect-resource-namespace={world.namespace}",
-    )
-
-
-def holder(world: ClusterWorld) -> str | None:
-    answer = world.client.get(world.path("leases", f"lease-{world.namespace}", prefix=LEASES))
-    return answer.json["spec"].get("holderIdentity") if answer.status == 200 else None
 
 
 def test_a_leader_that_stops_hands_over(world: ClusterWorld, start: StartScheduler) -> None:

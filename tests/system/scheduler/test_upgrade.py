@@ -11,7 +11,7 @@ from tests.support.api.servers import Embedded, started
 from tests.support.builders import make_node, make_pod
 from tests.support.processes.scheduler import scheduler
 from tests.support.worlds.cluster import ClusterWorld
-from tests.system.scheduler.test_groups import Native, members
+from tests.system.scheduler.pod_groups import Native, members
 
 
 @pytest.mark.parametrize(

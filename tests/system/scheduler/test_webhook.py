@@ -15,13 +15,13 @@ import yaml
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.live.webhook import admission
 from berth.live.webhook.admission import admit
-from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.support.api.client import Answer, Json
-from tests.support.builders import HOSTNAME, ZONE
+from tests.support.api.servers import REAL
+from tests.support.builders import EXECUTION, HOSTNAME, PREFERRED, REQUIRED, ZONE
+from tests.support.manifests.namespace_terms import ANY_NAMESPACE
 from tests.support.paths import ROOT
 from tests.support.processes.webhook import WebhookProcess, webhook
 from tests.support.worlds.cluster import ClusterWorld
-from tests.system.scheduler.conftest import REAL
 
 pytestmark = pytest.mark.skipif(not REAL, reason="the embedded API server calls no webhooks")
 
@@ -30,11 +30,8 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = f"{ADMISSION}/validatingwebhookconfigurations"
 POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
 BINDINGS = f"{ADMISSION}/validatingadmissionpolicybindings"
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NAME = "kubernetes.io/metadata.name"
 NAMED = {"key": "kubernetes.io/os", "operator": "Exists"}
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def apart(key: str, **term: Any) -> Json:

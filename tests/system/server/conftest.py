@@ -1,5 +1,5 @@
 """What the scenarios run on: one embedded API server a module, a namespace a test."""
 
-from tests.server.conftest import client, space
+from tests.support.worlds.served import client, space
 
 __all__ = ["client", "space"]

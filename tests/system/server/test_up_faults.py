@@ -17,7 +17,7 @@ from tests.support.api.client import Client
 from tests.support.api.objects import config_map
 from tests.support.processes.control_plane import command, refused, up
 from tests.support.processes.process import alive, free_port
-from tests.support.waiting import polls
+from tests.support.waiting import polls, wait_for
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -115,7 +115,4 @@ def test_a_frozen_server_ends_with_berth_up(tmp_path: Path) -> None:
         pid = running.server_pid
         os.kill(pid, signal.SIGSTOP)
         running.process.kill()
-        for _ in polls(60):
-            if not alive(pid):
-                return
-    raise AssertionError("it is still there")
+        wait_for(lambda: not alive(pid), "the server ends")

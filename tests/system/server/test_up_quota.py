@@ -6,12 +6,12 @@ from pathlib import Path
 
 from berth.server import ServerSettings, prepare
 from tests.support.api.client import Client, Json
+from tests.support.builders import HOSTNAME
 from tests.support.processes.control_plane import up
 from tests.support.processes.process import free_port
 
 SPACE = "/api/v1/namespaces/default"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-HOST = "kubernetes.io/hostname"
 
 
 def used(client: Client) -> dict[str, str]:
@@ -20,7 +20,7 @@ def used(client: Client) -> dict[str, str]:
 
 
 def exclusive(replicas: int) -> Json:
-    term = {"topologyKey": HOST, "labelSelector": {}, "namespaceSelector": {}}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {}, "namespaceSelector": {}}
     rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     template = {
         "metadata": {"labels": {"app": "solo"}},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.api.client import STRATEGIC, Json
-from tests.support.api.servers import KubeApiServer, assets_folder, find_binary, started
+from tests.support.api.servers import REAL, KubeApiServer, assets_folder, find_binary, started
 from tests.support.builders import ZONE, make_pod
 from tests.support.processes.controllers import controllers
 from tests.support.processes.process import free_port
@@ -19,7 +19,6 @@ from tests.support.processes.scheduler import scheduler
 from tests.support.waiting import polls
 from tests.support.worlds.cluster import ClusterWorld, manifest, zoned
 from tests.support.worlds.control_plane import APPS
-from tests.system.scheduler.conftest import REAL
 
 MANAGER = "kube-controller-manager"
 ASSETS = assets_folder()

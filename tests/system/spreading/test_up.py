@@ -11,11 +11,10 @@ import pytest
 
 from berth.kube.well_known import POD_DELETION_COST
 from tests.support.api.client import Json
-from tests.support.api.servers import started
+from tests.support.api.servers import REAL, started
 from tests.support.builders import ZONE, make_pod
 from tests.support.worlds.cluster import manifest
 from tests.support.worlds.control_plane import APPS, POLICY, ControlPlane, PlaneWorld, hollow
-from tests.system.scheduler.conftest import REAL
 
 pytestmark = pytest.mark.skipif(REAL, reason="it brings its own API server")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,8 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.cli.command import NODES, WEB, pod
 from tests.support.paths import ROOT
-from tests.support.processes.process import stop_process
 from tests.support.waiting import polls
-from tests.system.web.conftest import Visit
+from tests.system.web.browser import Visit, web
 
 PLACED = pod("placed", "  nodeName: n1\nstatus: {phase: Running}", metadata=", labels: {app: placed}")
 EVENTS = json.dumps(
@@ -74,17 +71,8 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         folder,
         *(ROOT / "examples" / "fleet" / f"{name}.yaml" for name in ("clusters", "training-shards")),
     ]
-    command = [sys.executable, "-u", "-m", "berth", "web", *(f"--filename={each}" for each in given)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("page"), line
-        yield line.split()[1]
-    finally:
-        stop_process(process, 60)
-        if process.stdout is not None:
-            process.stdout.close()
+    with web(*(f"--filename={each}" for each in given)) as page:
+        yield page
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tests.support.api.client import MERGE, Client
 from tests.support.processes.control_plane import Up
 from tests.support.processes.plane_client import plane_client
 from tests.support.waiting import polls
-from tests.system.web.conftest import Visit
+from tests.system.web.browser import Visit
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.support.processes.control_plane import Up
 from tests.support.processes.plane_client import plane_client
 from tests.support.waiting import polls
 from tests.system.web.accessibility import FAINT, UNNAMED
-from tests.system.web.conftest import Visit
+from tests.system.web.browser import Visit
 
 VIEWS = ["/topology", "/constraints", "/pending", "/what-if", "/now", "/fleet", "/nodes/node-a1"]
 

@@ -10,7 +10,7 @@ import httpx
 from tests.support.api.client import Client, Json
 from tests.support.processes.control_plane import up
 from tests.support.processes.plane_client import plane_client
-from tests.support.waiting import polls
+from tests.support.waiting import polls, wait_for
 
 LIGHT = [{"matchExpressions": [{"key": "lamp", "operator": "Exists"}]}]
 LASTING = {"requiredDuringSchedulingRequiredDuringExecution": {"nodeSelectorTerms": LIGHT}}
@@ -34,10 +34,8 @@ def runs(api: Client, namespace: str, made: Json) -> None:
     """Make a pod and wait until it has its node."""
     at = f"/api/v1/namespaces/{namespace}/pods"
     api.post(at, made)
-    for _ in polls(60):
-        if api.get(f"{at}/{made['metadata']['name']}").json["spec"].get("nodeName"):
-            return
-    raise AssertionError(f"{made['metadata']['name']} was not placed")
+    name = made["metadata"]["name"]
+    wait_for(lambda: "nodeName" in api.get(f"{at}/{name}").json["spec"], f"{name} has a node")
 
 
 def audit(link: str) -> Any:

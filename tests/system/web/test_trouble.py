@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,7 @@ from playwright.sync_api import Browser, Playwright
 from tests.support.api.client import MERGE, Client
 from tests.support.processes.control_plane import Up
 from tests.support.processes.plane_client import plane_client
-from tests.support.processes.process import stop_process
-from tests.system.web.conftest import FLAGS, Visit, browser_path
+from tests.system.web.browser import FLAGS, Visit, browser_path, web
 
 RULES = [{"apiGroups": [""], "resources": ["nodes", "pods", "services"], "verbs": ["list", "watch"]}]
 RBAC = "rbac.authorization.k8s.io"
@@ -135,27 +132,11 @@ def limited(api: Client, plane: Up, folder: Path) -> Path:
     return file
 
 
-@contextmanager
-def web(kubeconfig: Path) -> Iterator[str]:
-    """The link of a `berth web` on a cluster."""
-    command = [sys.executable, "-u", "-m", "berth", "web", "--kubeconfig", str(kubeconfig)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("page"), line
-        yield line.split()[1]
-    finally:
-        stop_process(process, 60)
-        if process.stdout is not None:
-            process.stdout.close()
-
-
 def test_who_may_read_little_is_told_what_is_missing(
     browser: Browser, plane: Up, api: Client, tmp_path: Path
 ) -> None:
     """The kinds that a kubeconfig gives no right for are named, and every view shows what can be known."""
-    with web(limited(api, plane, tmp_path)) as link:
+    with web(f"--kubeconfig={limited(api, plane, tmp_path)}") as link:
         visit = Visit(browser.new_context().new_page(), link.partition("/?")[0])
         visit.page.goto(link)
         visit.says("6 nodes", within="#status")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.engine.offline.lint.manifests import Object
+from tests.support.manifests.lint import Object
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from tests.engine.offline.lint.case import Case
-from tests.engine.offline.lint.manifests import (
-    HOSTNAME,
+from tests.support.builders import EXECUTION, HOSTNAME, REQUIRED, ZONE
+from tests.support.manifests.lint import (
     HPA,
-    LASTING,
-    REQUIRED,
-    ZONE,
     Object,
     annotated,
     apart,
@@ -90,10 +87,10 @@ BETWEEN_PODS: dict[str, list[Case]] = {
     "BERTH004": [
         Case([deployment(**spread(maxSkew=0))], [deployment(**spread())], "error", f"{SPREAD}.maxSkew"),
         Case(
-            [annotated(deployment(), template=True, affinity=RULES.replace("Exists", "Exist") % LASTING)],
-            [annotated(deployment(), template=True, affinity=RULES % LASTING)],
+            [annotated(deployment(), template=True, affinity=RULES.replace("Exists", "Exist") % EXECUTION)],
+            [annotated(deployment(), template=True, affinity=RULES % EXECUTION)],
             "error",
-            f"spec.template.metadata.annotations[berth.dev/affinity].nodeAffinity.{LASTING}"
+            f"spec.template.metadata.annotations[berth.dev/affinity].nodeAffinity.{EXECUTION}"
             ".nodeSelectorTerms[0].matchExpressions[0].operator",
         ),
         Case(
@@ -122,8 +119,8 @@ BETWEEN_PODS: dict[str, list[Case]] = {
     ],
     "BERTH008": [
         Case(
-            [annotated(deployment(), affinity=RULES % LASTING)],
-            [annotated(deployment(), template=True, affinity=RULES % LASTING)],
+            [annotated(deployment(), affinity=RULES % EXECUTION)],
+            [annotated(deployment(), template=True, affinity=RULES % EXECUTION)],
             "error",
             "metadata.annotations[berth.dev/affinity]",
         ),

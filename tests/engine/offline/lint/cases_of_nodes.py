@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from tests.engine.offline.lint.case import Case
-from tests.engine.offline.lint.manifests import (
-    HOSTNAME,
+from tests.support.builders import EXECUTION, HOSTNAME, PREFERRED, REQUIRED, ZONE
+from tests.support.manifests.lint import (
     HPA,
-    LASTING,
-    PREFERRED,
-    REQUIRED,
-    ZONE,
     Object,
     annotated,
     apart,
@@ -53,7 +49,7 @@ KEYED = {
     "workloadAntiAffinity": {REQUIRED: [{"labelSelector": {}, "matchLabelKeys": ["team"]}]},
 }
 NVMES = [node("n1", disk="nvme"), node("n2", disk="nvmx")]
-SSD = on_nodes(within("disk", "ssd"), kind=LASTING)
+SSD = on_nodes(within("disk", "ssd"), kind=EXECUTION)
 MORE_THAN_3 = within("cores", "3", operator="Gt")
 HIGH = priority_class("high", 5)
 CANARY = deployment("canary", priorityClassName="high", **apart(term()))
@@ -318,13 +314,13 @@ OF_NODES: dict[str, list[Case]] = {
                 deployment(**SSD),
             ],
             "warning",
-            f"{SPEC}.affinity.nodeAffinity.{LASTING}",
+            f"{SPEC}.affinity.nodeAffinity.{EXECUTION}",
         ),
         Case(
-            [*nodes(2), deployment(kind="StatefulSet", **apart(term(), kind=LASTING))],
-            [*nodes(3), deployment(kind="StatefulSet", **apart(term(), kind=LASTING))],
+            [*nodes(2), deployment(kind="StatefulSet", **apart(term(), kind=EXECUTION))],
+            [*nodes(3), deployment(kind="StatefulSet", **apart(term(), kind=EXECUTION))],
             "warning",
-            f"{SPEC}.affinity.podAntiAffinity.{LASTING}[0]",
+            f"{SPEC}.affinity.podAntiAffinity.{EXECUTION}[0]",
         ),
     ],
     "BERTH124": [
@@ -332,23 +328,23 @@ OF_NODES: dict[str, list[Case]] = {
             [deployment(**SSD)],
             [deployment(**on_nodes(within("disk", "ssd")))],
             "error",
-            f"{SPEC}.affinity.nodeAffinity.{LASTING}",
+            f"{SPEC}.affinity.nodeAffinity.{EXECUTION}",
             ("--feature-gates", "NodeAffinityEviction=false"),
         ),
         Case(
-            [annotated(deployment(), template=True, affinity=RULES % LASTING)],
+            [annotated(deployment(), template=True, affinity=RULES % EXECUTION)],
             [annotated(deployment(), template=True, affinity=RULES % REQUIRED)],
             "error",
-            f"spec.template.metadata.annotations[berth.dev/affinity].nodeAffinity.{LASTING}",
+            f"spec.template.metadata.annotations[berth.dev/affinity].nodeAffinity.{EXECUTION}",
             ("--feature-gates", "NodeAffinityEviction=false"),
         ),
     ],
     "BERTH125": [
         Case(
             [deployment(**SSD)],
-            [annotated(deployment(), template=True, affinity=RULES % LASTING)],
+            [annotated(deployment(), template=True, affinity=RULES % EXECUTION)],
             "info",
-            f"{SPEC}.affinity.nodeAffinity.{LASTING}",
+            f"{SPEC}.affinity.nodeAffinity.{EXECUTION}",
         ),
     ],
     "BERTH126": [

@@ -13,8 +13,8 @@ from berth.cli.commands.lint import ALL_CHECKS
 from tests.engine.offline.lint.case import Case
 from tests.engine.offline.lint.cases_between_pods import BETWEEN_PODS
 from tests.engine.offline.lint.cases_of_nodes import OF_NODES
-from tests.engine.offline.lint.manifests import Object
 from tests.support.cli.command import berth
+from tests.support.manifests.lint import Object
 
 CASES = BETWEEN_PODS | OF_NODES
 EACH = [

@@ -13,9 +13,8 @@ from berth.kube.objects import (
     PodGroupSpec,
     PodSchedulingGroup,
 )
-from tests.engine.offline.test_simulation import messages
 from tests.support.builders import ZONE, PodBuilder, make_node, make_pod
-from tests.support.snapshots import explained, new, sentences, simulated, where, zone_node
+from tests.support.snapshots import explained, messages, new, sentences, simulated, where, zone_node
 
 NATIVE, LABELLED = "scheduling.k8s.io/v1alpha2", "scheduling.x-k8s.io/v1alpha1"
 KINDS = pytest.mark.parametrize("kind", [NATIVE, LABELLED])

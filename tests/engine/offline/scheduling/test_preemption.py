@@ -5,10 +5,8 @@ from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.topology import domains
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import KubeObject, Pod
-from tests.engine.offline.test_budgets import budget
-from tests.engine.offline.test_simulation import messages
 from tests.support.builders import HOSTNAME, make_node, make_pod
-from tests.support.snapshots import explained, new, simulated, snapshot, where
+from tests.support.snapshots import budget, explained, messages, new, simulated, snapshot, where
 
 
 def low(name: str, node: str, *, owner: str | None = "rs", priority: int = 0) -> Pod:

@@ -13,8 +13,8 @@ from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.questions import fit, lose_each
 from berth.kube.manifests.manifest import load
-from tests.engine.offline.what_if.worlds import (
-    HOST,
+from tests.support.builders import HOSTNAME
+from tests.support.manifests.what_if import (
     Thing,
     after,
     changed,
@@ -57,7 +57,7 @@ def claimed(storage_class: str, **more: Any) -> Thing:
 
 def volume(name: str, on: str, claim: str | None = None) -> Thing:
     """A local volume, of a claim or for whoever comes."""
-    selected = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": [on]}]}]
+    selected = [{"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [on]}]}]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from tests.engine.offline.what_if.worlds import Thing, after, budget, node, pod, workload, written
+from tests.support.manifests.what_if import Thing, after, budget, node, pod, workload, written
 
 NODES = [node("a1", "a"), node("b1", "b")]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from berth.engine.offline.what_if.changes import WhatIfError
-from tests.engine.offline.what_if.worlds import (
+from tests.support.manifests.what_if import (
     Thing,
     after,
     apart,

@@ -8,7 +8,7 @@ from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError, par
 from berth.engine.offline.what_if.questions import fit, lose_each
 from berth.engine.offline.what_if.run import versus, what_if
 from berth.engine.offline.what_if.scenario import ScenarioError, read_scenario, run_scenario
-from tests.engine.offline.what_if.worlds import (
+from tests.support.manifests.what_if import (
     Files,
     Thing,
     apart,

@@ -7,8 +7,8 @@ import pytest
 
 from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from tests.engine.offline.what_if.worlds import (
-    ZONE,
+from tests.support.builders import ZONE
+from tests.support.manifests.what_if import (
     Thing,
     after,
     apart,

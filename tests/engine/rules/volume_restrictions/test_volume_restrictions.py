@@ -77,8 +77,8 @@ def test_only_the_node_of_the_user_is_free_if_the_user_were_gone() -> None:
     run(cluster, USER.on("b"))
     plan = plan_for(cluster, class_of(cluster, POD))
     rule = next(rule for rule in plan.topology_rules if rule.name == "VolumeRestrictions")
-    leavers = RemovablePods(cluster, np.array([cluster.pods.index["default/user"]], dtype=np.intp))
-    gone = HypotheticalRemoval(leavers, np.ones(1, dtype=np.bool_))
+    removed = RemovablePods(cluster, np.array([cluster.pods.index["default/user"]], dtype=np.intp))
+    gone = HypotheticalRemoval(removed, np.ones(1, dtype=np.bool_))
 
     (refusal,) = rule.verdicts(np.arange(2, dtype=np.intp), gone)
     assert [cluster.nodes.names[slot] for slot in refusal.slots] == ["a"]

@@ -10,6 +10,7 @@ import pytest
 from tests.support.api.client import APPLY, Client, Json
 from tests.support.api.objects import deployment
 from tests.support.api.servers import running_server
+from tests.support.builders import REQUIRED
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -17,7 +18,6 @@ POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolic
 CLUSTER_POLICIES = "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies"
 BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings"
 ANNOTATION = "berth.dev/workload-affinity"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 

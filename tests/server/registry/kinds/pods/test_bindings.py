@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import pod
-
-ZONE = "topology.kubernetes.io/zone"
+from tests.support.builders import ZONE
 
 
 def binding(name: str, node: str = "n1", **metadata: object) -> Json:

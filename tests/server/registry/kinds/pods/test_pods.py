@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from berth.kube.gates import FeatureGates
-from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import pod
 from tests.support.api.servers import running_server
-
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+from tests.support.builders import EXECUTION, HOSTNAME, REQUIRED, ZONE
+from tests.support.manifests.namespace_terms import ANY_NAMESPACE
 
 
 def _anti(variant: str, key: str, **term: Any) -> Json:
@@ -31,7 +28,7 @@ def test_anti_affinity_limit(
     client: Client, space: str, variant: str, annotated: bool, term: Json, beyond: bool
 ) -> None:
     """A required rule against all namespaces may not claim more than a node, wherever it is written."""
-    for key, code in ((ZONE, 403 if beyond else 201), (HOST, 201)):
+    for key, code in ((ZONE, 403 if beyond else 201), (HOSTNAME, 201)):
         affinity = _anti(variant, key, **term)
         body = pod("a")
         if annotated:
@@ -129,8 +126,8 @@ TEMPLATES = {
 def _templated(name: str, path: str) -> Json:
     """A workload whose pods have a rule of each gate."""
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
-    apart = [{"topologyKey": HOST, "labelSelector": {}}]
-    spread = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}
+    apart = [{"topologyKey": HOSTNAME, "labelSelector": {}}]
+    spread = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
     affinity = {"nodeAffinity": {EXECUTION: terms}, "podAntiAffinity": {EXECUTION: apart}}
     spec = pod("a", affinity=affinity, topologySpreadConstraints=[spread])["spec"]
     labels = {"app": "a"}

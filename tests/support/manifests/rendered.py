@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,19 @@ def assert_accepted(client: Client, objects: list[Object]) -> None:
         assert answer.status == 201, (each["kind"], answer.message)
 
 
+def assert_selected(objects: list[Object], *, but_not: list[Object]) -> None:
+    """The selectors find the pods of these objects, and not those of others."""
+    labels = pod_of(objects)["metadata"]["labels"]
+    others = pod_of(but_not)["metadata"]["labels"]
+    for selector in (
+        one(objects, "Deployment")["spec"]["selector"]["matchLabels"],
+        one(objects, "Service")["spec"]["selector"],
+        one(objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels.items()
+        assert not selector.items() <= others.items()
+
+
 def role(objects: list[Object], kind: str) -> list[Object]:
     """The rules of the scheduler's own role."""
     (found,) = [
@@ -137,3 +151,18 @@ def role(objects: list[Object], kind: str) -> list[Object]:
     ]
     rules: list[Object] = found["rules"]
     return rules
+
+
+def unknown_values(chart: Path) -> Iterator[str]:
+    """What a chart's schema does not know of its values, or the other way round."""
+
+    def names(values: Any, schema: Any, path: str = "") -> Iterator[str]:
+        for name, value in values.items():
+            known = schema["properties"].get(name)
+            yield from () if known else (f"{path}{name}",)
+            if known and "properties" in known:
+                yield from names(value, known, f"{path}{name}.")
+
+    values, schema = load(chart / "values.yaml"), load(chart / "values.schema.json")
+    yield from names(values, schema)
+    yield from set(schema["properties"]) - set(values) - {"global"}

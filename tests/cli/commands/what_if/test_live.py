@@ -13,11 +13,11 @@ import yaml
 from berth.kube.versions import NEWEST
 from berth.live.http.exchange import Request
 from berth.live.http.http1 import Http1Connection
-from tests.engine.offline.what_if.worlds import budget, node, workload
 from tests.support.api.client import Client
 from tests.support.api.objects import deployment, pod
 from tests.support.api.servers import running_server
 from tests.support.cli.command import berth
+from tests.support.manifests.what_if import budget, node, workload
 
 PODS = "/api/v1/namespaces/default/pods"
 

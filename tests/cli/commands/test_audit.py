@@ -13,15 +13,15 @@ import yaml
 from tests.support.api.client import Client
 from tests.support.api.objects import pod as served_pod
 from tests.support.api.servers import running_server
+from tests.support.builders import EXECUTION
 from tests.support.cli.command import NODES, berth, files, pod
 from tests.support.paths import ROOT
 
-RULE = "requiredDuringSchedulingRequiredDuringExecution"
-EXECUTION = f"""
+REQUIRES = f"""
   nodeName: n1
   affinity:
     nodeAffinity:
-      {RULE}:
+      {EXECUTION}:
         nodeSelectorTerms: [{{matchExpressions: [{{key: disk, operator: Exists}}]}}]
 """
 SELECTS = "  nodeName: n1\n  nodeSelector: {disk: ssd}"
@@ -41,12 +41,12 @@ status: {capacity: {cpu: '4', memory: 8Gi, pods: '10'}}
 """
 SHARE = ("--max-evicted-share", "0.2")
 # Stored by a server: it has a uid.
-MISSPELT = f""", uid: "1", annotations: {{berth.dev/affinity: '{{nodeAffinity: {{{RULE}: \
+MISSPELT = f""", uid: "1", annotations: {{berth.dev/affinity: '{{nodeAffinity: {{{EXECUTION}: \
 {{nodeSelectorTerms: [{{matchExpressions: [{{key: disk, operator: Exist}}]}}]}}}}}}'}}"""
 
 BROKEN = f"""\
 NAMESPACE   POD   NODE   RULE           KIND        WHY
-default     p     n1     NodeAffinity   execution   {RULE} wants disk, the node has no label disk
+default     p     n1     NodeAffinity   execution   {EXECUTION} wants disk, the node has no label disk
 
 What the controllers would evict:
 NAMESPACE   POD   NODE   REPLACEMENT   HELD BACK BY   WHY
@@ -71,7 +71,7 @@ def test_nothing_runs(tmp_path: Path) -> None:
 
 def test_a_broken_rule(tmp_path: Path) -> None:
     """Who, where, which rule and why; who would go, and what stops it; exit code 1."""
-    folder = files(tmp_path, NODES, pod("p", EXECUTION, metadata=WEB), BUDGET)
+    folder = files(tmp_path, NODES, pod("p", REQUIRES, metadata=WEB), BUDGET)
     outcome = berth("audit", "-f", folder)
     assert (outcome.code, outcome.out, outcome.err) == (1, BROKEN, "")
 
@@ -135,7 +135,7 @@ def test_filters(tmp_path: Path) -> None:
 
 def test_a_gate_that_is_off(tmp_path: Path) -> None:
     """The execution-time rule does not exist then."""
-    folder = files(tmp_path, NODES, pod("p", EXECUTION))
+    folder = files(tmp_path, NODES, pod("p", REQUIRES))
     assert berth("audit", "-f", folder, "--feature-gates", "NodeAffinityEviction=false").code == 0
 
 
@@ -148,9 +148,9 @@ def test_bad_input(tmp_path: Path) -> None:
 
 def test_wide_shows_where_the_rule_stands(tmp_path: Path) -> None:
     """Owner and path are added."""
-    out = berth("audit", "-f", files(tmp_path, NODES, pod("p", EXECUTION)), "-o", "wide").out
+    out = berth("audit", "-f", files(tmp_path, NODES, pod("p", REQUIRES)), "-o", "wide").out
     assert "OWNER" in out
-    assert f"spec.affinity.nodeAffinity.{RULE}   " in out
+    assert f"spec.affinity.nodeAffinity.{EXECUTION}   " in out
 
 
 def test_many_broken_rules_are_summed_up(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_many_broken_rules_are_summed_up(tmp_path: Path) -> None:
 
 def test_output_for_programs(tmp_path: Path) -> None:
     """One versioned object, the same in JSON and YAML."""
-    folder = files(tmp_path, NODES, pod("p", EXECUTION, metadata=WEB), BUDGET)
+    folder = files(tmp_path, NODES, pod("p", REQUIRES, metadata=WEB), BUDGET)
     outcome = berth("audit", "-f", folder, "-o", "json")
     document = json.loads(outcome.out)
-    path = f"spec.affinity.nodeAffinity.{RULE}"
+    path = f"spec.affinity.nodeAffinity.{EXECUTION}"
     assert outcome.code == 1
     assert (document["apiVersion"], document["kind"]) == ("berth.dev/v1alpha1", "Audit")
     assert document["summary"] == {
@@ -196,7 +196,7 @@ def test_output_for_programs(tmp_path: Path) -> None:
             "node": "n1",
             "rule": "NodeAffinity",
             "reason": "node(s) didn't match Pod's node affinity/selector",
-            "cause": f"{RULE} wants disk, the node has no label disk",
+            "cause": f"{EXECUTION} wants disk, the node has no label disk",
             "path": path,
             "ofPeer": False,
             "hard": True,
@@ -205,7 +205,7 @@ def test_output_for_programs(tmp_path: Path) -> None:
             "topology": None,
             "peers": [],
             "workloads": [],
-            "values": {"field": RULE, "wanted": "disk", "found": "no label disk"},
+            "values": {"field": EXECUTION, "wanted": "disk", "found": "no label disk"},
         }
     ]
     (eviction,) = document["evictions"]
@@ -234,7 +234,7 @@ def test_every_field_is_documented(tmp_path: Path) -> None:
     folder = files(
         tmp_path,
         NODES,
-        pod("p", EXECUTION, metadata=WEB),
+        pod("p", REQUIRES, metadata=WEB),
         pod("q", "  nodeName: n1", metadata=MISSPELT),
         BUDGET,
     )
@@ -248,7 +248,7 @@ def test_every_field_is_documented(tmp_path: Path) -> None:
 
 def test_too_many_at_once(tmp_path: Path) -> None:
     """The controllers would stop: said of the pod and at the end, with the share they were told of."""
-    folder = files(tmp_path, NODES, pod("p", EXECUTION), pod("q", "  nodeName: n1"))
+    folder = files(tmp_path, NODES, pod("p", REQUIRES), pod("q", "  nodeName: n1"))
     out = berth("audit", "-f", folder, "--halt-above", "0", *SHARE).out
     assert re.search(r"^default +p +n1 +nowhere +halt in the cluster +disk,", out, re.MULTILINE)
     assert "1 pod would be evicted, only when a halt is over, with no node for the replacement.\n" in out
@@ -259,7 +259,7 @@ def test_too_many_at_once(tmp_path: Path) -> None:
 
 def test_those_with_a_place_go_one_by_one(tmp_path: Path) -> None:
     """A pod with a controller and a place for its replacement goes from a halted domain, if it may."""
-    folder = files(tmp_path, NODES, NEW_NODE, pod("p", EXECUTION, metadata=OWNED), pod("q", "  nodeName: n1"))
+    folder = files(tmp_path, NODES, NEW_NODE, pod("p", REQUIRES, metadata=OWNED), pod("q", "  nodeName: n1"))
     asked = ("audit", "-f", folder, "--halt-above", "0", *SHARE)
     out = berth(*asked).out
     assert re.search(r"^default +p +n1 +new +one by one in the cluster +disk,", out, re.MULTILINE)
@@ -312,7 +312,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A pod whose node lacks the label it requires, and a budget that nobody has counted yet."""
     with running_server(tmp_path_factory.mktemp("data")) as client:
         client.made("/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"capacity": {"pods": "10"}}})
-        rule = {RULE: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}}
+        rule = {
+            EXECUTION: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}
+        }
         made = served_pod("p", nodeName="n1", affinity={"nodeAffinity": rule})
         made["metadata"]["labels"] = {"app": "web"}
         client.made("/api/v1/namespaces/default/pods", made)

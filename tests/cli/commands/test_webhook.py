@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.webhook import certificate, command
 from berth.live.webhook.component import WebhookMetrics
-from tests.live.webhook.reviews import EXECUTION, ZONE, apart, pod, review, term
+from tests.support.builders import EXECUTION, ZONE
 from tests.support.cli.command import berth
+from tests.support.manifests.reviews import apart, pod, review, term
 from tests.support.paths import ROOT
 from tests.support.processes.process import free_port
 from tests.support.processes.webhook import webhook

@@ -1,6 +1,5 @@
 """`berth simulate` on files, as people have them."""
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import yaml
 from berth.cli.input import manifests
 from berth.engine.state.options import Options
 from berth.kube.workloads import expansion
-from tests.support.cli.command import NODES, WEB, berth, files, pod
+from tests.support.cli.command import NODES, WEB, Terminal, berth, files, pod
 
 TABLE = """\
 NAMESPACE   POD                NODE     ZONE     SCORE    OWNER
@@ -361,11 +360,6 @@ def test_numbers_out_of_range_are_bad_input(
     outcome = berth("simulate", "-f", files(tmp_path, NODES, text))
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert sentence in outcome.err
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_progress_of_reading_and_taking_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

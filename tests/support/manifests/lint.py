@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.builders import HOSTNAME, REQUIRED, ZONE
+
 Object = dict[str, Any]
 
-HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 HPA: Object = {
     "apiVersion": "autoscaling/v2",
     "kind": "HorizontalPodAutoscaler",

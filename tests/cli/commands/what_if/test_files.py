@@ -8,9 +8,8 @@ import yaml
 
 from berth.cli.input import manifests
 from berth.cli.main import run
-from tests.cli.test_simulate import Terminal
-from tests.engine.offline.what_if.worlds import budget, node, pod, spread, workload
-from tests.support.cli.command import berth, files
+from tests.support.cli.command import Terminal, berth, files
+from tests.support.manifests.what_if import budget, node, pod, spread, workload
 
 THINGS = [
     node("a1", "a"),

@@ -17,9 +17,9 @@ from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.scheduler_configuration.load import load as load_configuration
+from tests.support.builders import HOSTNAME, ZONE
 
 Thing = dict[str, Any]
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 def node(name: str, zone: str, cpu: str = "4", **labels: str) -> Thing:
@@ -27,7 +27,7 @@ def node(name: str, zone: str, cpu: str = "4", **labels: str) -> Thing:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {HOST: name, ZONE: zone, **labels}},
+        "metadata": {"name": name, "labels": {HOSTNAME: name, ZONE: zone, **labels}},
         "status": {"capacity": size, "allocatable": size},
     }
 
@@ -94,7 +94,7 @@ def spread(app: str, key: str = ZONE, skew: int = 1) -> list[Thing]:
     ]
 
 
-def apart(app: str, key: str = HOST) -> Thing:
+def apart(app: str, key: str = HOSTNAME) -> Thing:
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.support.builders import REQUIRED, ZONE
+
 Json = dict[str, Any]
-EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 def term(key: str = ZONE, **more: Any) -> Json:

@@ -7,7 +7,8 @@ from collections import Counter
 
 from berth.eviction.planning import DomainCounts
 from berth.kube.api_resources import NODES, PODS
-from tests.support.scripts.eviction import ZONE, EvictionScript
+from tests.support.builders import ZONE
+from tests.support.scripts.eviction import EvictionScript
 
 
 def test_every_count_is_that_of_counting_all() -> None:
