@@ -14,6 +14,14 @@ from tests.support.paths import ROOT
 SOURCE, TESTS = ROOT / "src" / "berth", ROOT / "tests"
 MOST_LINES, MOST_MODULES = 500, 16
 NAME_FIELD = "metadata.name"  # of any object, and what a node selector calls a node's
+Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+# Words that go on from something said before, and those that begin a clause after which the sentence comes.
+CONTINUING = frozenset(("Also", "And", "But", "Nor", "Or", "Otherwise", "Then", "Though", "Which"))
+SUBORDINATE = frozenset(("As", "However", "Whether", "Wherever", "Whichever"))
+LEAST_WORDS = 4
+# What a docstring may have after its first sentence.
+SECTIONS = frozenset(("Args:", "Attributes:", "Raises:", "Returns:", "Yields:"))
 
 # What is over the limits, and why it may be. Entries go as soon as they are not needed; none comes back.
 LONG_FILES: dict[str, str] = {}
@@ -58,17 +66,40 @@ def nodes_of(path: Path) -> Iterator[ast.AST]:
     yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
 
 
+def first_line(node: Documented) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0].strip()
+
+
+def is_sentence(line: str) -> bool:
+    """Whether a line may stand by itself: it has four words and an end, and goes on from nothing."""
+    words = line.split()
+    if len(words) < LEAST_WORDS or not line.endswith(".") or words[0].strip(",") in CONTINUING:
+        return False
+    return words[0] not in SUBORDINATE or any(mark in line for mark in ",:;")
+
+
 def test_every_test_says_what_it_proves() -> None:
     """Every test function has a docstring, and the first line of it is a whole sentence."""
     silent = [
-        f"{name_of(path)}::{node.name}"
+        f"{name_of(path)}::{node.name}: {first_line(node)}"
         for path in modules(TESTS)
         for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")
-        and not (ast.get_docstring(node) or "").partition("\n")[0].strip()
+        and not is_sentence(first_line(node))
     ]
     assert silent == []
+
+
+def test_docstrings_begin_with_what_it_is() -> None:
+    """No docstring of a class or function begins with a list of arguments, attributes or errors."""
+    listed = [
+        f"{name_of(path)}::{node.name}"
+        for path in modules(SOURCE)
+        for node in nodes_of(path)
+        if isinstance(node, Documented) and first_line(node) in SECTIONS
+    ]
+    assert listed == []
 
 
 def test_a_public_class_name_exists_once() -> None:

@@ -88,7 +88,7 @@ def test_the_controllers_have_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_up_has_the_flag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One for all its components."""
+    """`berth up` has one flag for all its components."""
     found: list[UpSettings] = []
     monkeypatch.setattr(up, "_up", found.append)
     monkeypatch.setattr(up, "_run", lambda _: 0)

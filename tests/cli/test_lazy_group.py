@@ -21,7 +21,7 @@ def command(): pass
 
 
 def test_no_garbage_is_looked_for_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Afterwards it is as it was before."""
+    """Garbage is not looked for while a command is imported, and is again afterwards."""
     (tmp_path / "imported_lazily.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     group = LazyGroup("group", modules={"one": ("imported_lazily", "One.")})

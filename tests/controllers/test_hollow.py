@@ -44,7 +44,7 @@ def run(world: Script, name: str, node: str = "node-0001", **spec: Any) -> dict[
 
 
 def test_nodes_are_dealt_out_to_zones_and_racks() -> None:
-    """Twelve nodes, three zones, two racks: two nodes a rack."""
+    """Twelve nodes in three zones of two racks are two nodes a rack."""
     world = script(12, zones=3, racks=2)
     labels = [node["metadata"]["labels"] for node in world.all(NODES)]
     racks = [entry["rack"] for entry in labels]
@@ -97,7 +97,7 @@ def test_a_conflict_on_a_lease_is_read_and_renewed() -> None:
 
 
 def test_large_clusters_renew_more_slowly_with_longer_leases() -> None:
-    """No more than a hundred renewals a second."""
+    """There are no more than a hundred renewals a second, and leases last accordingly."""
     world = script(2000)
     world.advance(40)
     world.done.clear()
@@ -147,7 +147,7 @@ def test_a_pod_runs_as_soon_as_it_is_bound() -> None:
     ],
 )
 def test_what_does_not_fit_is_rejected_with_the_kubelets_reason(spec: dict[str, Any], reason: str) -> None:
-    """Phase Failed, never Running."""
+    """A pod that does not fit ends in phase Failed with the kubelet's reason."""
     world = script(1)
     run(world, "other", container={"ports": [{"hostPort": 80, "containerPort": 80}]})
     status = run(world, "p", **spec)["status"]
@@ -184,7 +184,7 @@ def test_a_pod_is_not_admitted_where_those_are_missing_that_it_must_be_with() ->
 
 
 def test_two_that_arrive_together_find_each_other() -> None:
-    """Whichever is looked at first."""
+    """Two pods that arrive together run beside each other, whichever is looked at first."""
     world = script(1)
     container = {"name": "c", "image": "i"}
     near = beside("podAffinity", "lead")["affinity"]
@@ -196,7 +196,7 @@ def test_two_that_arrive_together_find_each_other() -> None:
 
 
 def test_what_a_node_cannot_know_is_not_asked_of_it() -> None:
-    """Its zone has more nodes."""
+    """A rule about a zone is not asked of a node, which does not know the zone's other nodes."""
     world = script(1, zones=1)
     zone = "topology.kubernetes.io/zone"
     run(world, "noise", labels={"app": "noise"})
@@ -225,7 +225,7 @@ def test_a_node_takes_no_more_pods_than_it_says() -> None:
 
 
 def test_a_noexecute_taint_rejects_pods() -> None:
-    """As the kubelet does for what slipped past the scheduler."""
+    """A NoExecute taint rejects what slipped past the scheduler, as the kubelet does."""
     world = script(1)
     world.change(NODES, "node-0001", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
     assert run(world, "p")["status"]["reason"] == "TaintToleration"
@@ -272,7 +272,7 @@ def test_deleting_takes_two_steps() -> None:
 
 
 def test_a_pod_is_ready_again_when_its_node_is_back() -> None:
-    """After the control plane had given the node up."""
+    """A pod that was reported not ready with its node is Ready again when the node is back."""
     world = script(1)
     run(world, "p")
     lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
@@ -324,7 +324,7 @@ def test_an_applied_node_that_nobody_runs_becomes_hollow() -> None:
 
 
 def test_a_node_from_a_dump_is_run_although_it_says_that_it_is_ready() -> None:
-    """Its kubelet reported to another cluster, long ago."""
+    """A node whose kubelet reported to another cluster, long ago, is run here."""
     world = script(0)
     old = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2025-01-01T00:00:00Z"}
     apply_node(world, "old", conditions=[old], allocatable={"cpu": "2", "pods": "9"})

@@ -41,7 +41,7 @@ def pod(world: Script, name: str, *tolerations: dict[str, Any]) -> None:
 
 
 def test_a_node_whose_lease_is_renewed_stays_ready() -> None:
-    """For as long as it is renewed."""
+    """A node stays Ready for as long as its lease is renewed."""
     world = script()
     for _ in range(20):
         world.advance(10)
@@ -61,7 +61,7 @@ def test_a_node_that_never_reported_takes_no_pods() -> None:
 
 
 def test_a_silent_node_becomes_unknown_and_tainted_and_recovers() -> None:
-    """After 40 seconds without a renewal, and until the kubelet reports again."""
+    """A node is Unknown after 40 seconds without a renewal, until the kubelet reports again."""
     world = script()
     pod(world, "p")
     world.advance(39)
@@ -76,7 +76,7 @@ def test_a_silent_node_becomes_unknown_and_tainted_and_recovers() -> None:
 
 
 def test_a_kubelet_that_reports_is_believed_before_its_lease_is_renewed() -> None:
-    """Otherwise the two would contradict each other until then."""
+    """A kubelet that reports Ready is believed before its lease is renewed, or the two would disagree."""
     world = script()
     world.advance(45)
     assert ready(world) == "Unknown"

@@ -119,7 +119,7 @@ def test_only_leases_of_its_own_may_be_written(karmada: list[Object]) -> None:
 
 
 def test_workloads_are_only_read(karmada: list[Object]) -> None:
-    """Kinds the server has, and no secrets."""
+    """Workloads are only read, of kinds that the server has, and no secrets."""
     workloads = granted(rules_of(karmada, "ClusterRole", "berth-fleet-workloads"))
     assert {verb for *_, verb, _ in workloads} == {"list", "watch"}
     kinds = {(group, plural) for group, plural, *_ in workloads}

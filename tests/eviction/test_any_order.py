@@ -82,7 +82,7 @@ class AnyOrder:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_invariants_hold_after_every_step(seed: int) -> None:
-    """And when all is right again, nothing is left of any eviction."""
+    """Invariants hold after every step, and once all is right again nothing is left of any eviction."""
     script = AnyOrder(seed)
     world = script.world
     for _ in range(40):

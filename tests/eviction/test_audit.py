@@ -109,7 +109,7 @@ def some_world(chance: random.Random) -> EvictionScript:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_any_cluster(seed: int) -> None:
-    """Nodes, rules of all kinds in spec and annotation, priorities and ages at random."""
+    """Audit and controller agree on any cluster, with rules, priorities and ages at random."""
     world = some_world(random.Random(seed))  # noqa: S311 - the same cases every time
     world.decisions.clear()
     world.restart()
@@ -117,7 +117,7 @@ def test_any_cluster(seed: int) -> None:
 
 
 def test_the_younger_pod_goes() -> None:
-    """Whatever their names: both know when pods came."""
+    """The younger pod goes, whatever their names: both know when pods came."""
     world = dry()
     world.labelled("n1")
     world.pod("z", "n1", apart_from("web"))
@@ -165,7 +165,7 @@ def test_a_tenant_who_moves() -> None:
 
 
 def test_rules_are_named_where_they_stand() -> None:
-    """In the annotation, in the spec, and in both."""
+    """Rules are named where they stand, in the annotation, in the spec, or in both."""
     world = dry()
     world.labelled("n1")
     world.pod("one", "n1", annotations={"berth.dev/affinity": json.dumps(needs_label("disk"))})

@@ -316,7 +316,7 @@ def test_a_dry_run_rests_where_another_process_has_left_its_mark() -> None:
 
 
 def test_a_dry_run_looks_for_places_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else happens in the cluster meanwhile."""
+    """A dry run looks for places once, whatever else happens in the cluster meanwhile."""
     made = user_b(EvictionSettings(dry_run=True))
     asked: list[str] = []
     find = made.machine.plan.replacement_nodes

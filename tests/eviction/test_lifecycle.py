@@ -47,7 +47,7 @@ def test_an_eviction_goes_through_its_phases_in_order() -> None:
 
 
 def test_a_refused_eviction_waits() -> None:
-    """And stays when the label is back."""
+    """A pod whose eviction was refused waits, and stays once the label is back."""
     made = script()
     made.refuse = lambda action: Outcome(at=made.now, code=429) if isinstance(action, Evict) else None
     made.settle()

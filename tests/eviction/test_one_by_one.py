@@ -133,7 +133,7 @@ def test_an_accident_that_takes_the_last_place_stops_a_move_on_its_way() -> None
 
 
 def test_a_place_that_is_taken_at_the_last_moment_stops_it_too() -> None:
-    """Asked right before the eviction is sent."""
+    """A place that is gone when the machine is asked right before the eviction stops it."""
     world = Tenants()
     world.labelled("new", "b", user="b")
     taken: list[str] = []
@@ -167,7 +167,7 @@ def test_places_that_come_later_are_used() -> None:
 
 @pytest.mark.parametrize("node", ["", "new"])
 def test_a_replacement_that_is_not_ready_is_waited_for_without_a_limit(node: str) -> None:
-    """Whether it has a node or not; no other owner of the domain goes either."""
+    """No owner of the domain goes on before the replacement is Ready, whether that has a node or not."""
     world = Tenants()
     world.labelled("new", "b", user="b")
     world.wipe()

@@ -349,7 +349,7 @@ def test_a_namespace_label_makes_neighbours() -> None:
 
 
 def test_a_static_pod_stays_and_the_other_one_goes() -> None:
-    """Whatever their priorities: no API server can remove a static pod."""
+    """The other pod goes, whatever the priorities: no API server can remove a static pod."""
     world = neighbours(priority=10)
     world.pod("noise-2", "n1", app="noise", annotations={"kubernetes.io/config.mirror": "x"})
     world.settle()

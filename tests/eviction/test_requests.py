@@ -68,7 +68,7 @@ def test_a_pod_is_asked_for_and_not_evicted() -> None:
 
 
 def test_the_eviction_counts_when_the_pod_goes() -> None:
-    """Then it is told, and the request, which has done its work, is taken away."""
+    """Only when the pod goes is its eviction told, and the request taken away."""
     story = world()
     assert not any(text.startswith("Evicted") for text in messages(story))
     story.delete(PODS, "web-1", grace=0)
@@ -196,7 +196,7 @@ def test_a_server_that_has_no_requests_any_more_refuses() -> None:
 
 
 def test_members_of_a_group_are_evicted_directly() -> None:
-    """The API does not support them."""
+    """Members of a group are evicted directly, since EvictionRequests do not support them."""
     story = EvictionScript(EvictionSettings(uses_requests=True))
     story.labelled("n1", disk="ssd")
     story.pod("web-1", "n1", needs_label("disk", "ssd"))
@@ -208,7 +208,7 @@ def test_members_of_a_group_are_evicted_directly() -> None:
 
 
 def test_a_dry_run_asks_for_nothing() -> None:
-    """It only tells."""
+    """A dry run makes no request."""
     story = world(dry_run=True)
     story.advance(10)
     assert requests(story) == []

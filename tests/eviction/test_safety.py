@@ -34,7 +34,7 @@ def crowd(settings: EvictionSettings, *, going: int, staying: int, zone: str = "
 
 
 def test_evictions_come_at_a_rate() -> None:
-    """The burst at once, and then one after the other."""
+    """Evictions come in a burst at first, and then one after the other."""
     settings = EvictionSettings(rate=EvictionRate(qps=0.5, burst=3), domain_rate=FAST)
     world = crowd(settings, going=10, staying=20)
     assert len(world.going()) == 3
@@ -47,7 +47,7 @@ def test_evictions_come_at_a_rate() -> None:
 
 
 def test_a_domain_has_a_rate_of_its_own() -> None:
-    """Another domain does not wait for it."""
+    """A domain waits for its own rate, and not for that of another domain."""
     settings = EvictionSettings(rate=FAST, domain_rate=EvictionRate(qps=0.1, burst=2))
     world = crowd(settings, going=5, staying=20)
     world.labelled("there", "b", user="b")
@@ -61,7 +61,7 @@ def test_a_domain_has_a_rate_of_its_own() -> None:
 
 
 def test_nodes_in_no_domain_have_the_rate_of_the_cluster() -> None:
-    """They are not a domain together."""
+    """Nodes without a domain are not one together: they have the rate of the cluster."""
     settings = EvictionSettings(rate=FAST, domain_rate=EvictionRate(qps=0.1, burst=2))
     assert len(crowd(settings, going=5, staying=20, zone="").going()) == 5
 
@@ -101,7 +101,7 @@ def test_more_than_the_share_of_a_domain_halts_it() -> None:
 
 
 def test_no_more_than_the_share_may_go() -> None:
-    """11 of 20 are 55 %."""
+    """All go as long as they are no more than the share: 11 of 20 are exactly 55 %."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=11, staying=9)
     assert len(world.going()) == 11
     assert world.said(HALTED) == []

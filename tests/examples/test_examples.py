@@ -152,7 +152,7 @@ def test_preferences_work_both_ways(example: ExamplePlacements) -> None:
 
 @example("pod-affinity/spread-required.yaml")
 def test_spread_as_a_requirement(example: ExamplePlacements) -> None:
-    """One pod a zone, and no more pods than zones."""
+    """There is one pod a zone, and no more pods than zones."""
     assert example.zones_of("StatefulSet/s") == {"a": 1, "b": 1, "c": 1}
     assert example.choice("s-1") == {"node-b1", "node-b2", "node-c1", "node-c2"}
     assert example.left == {"s-3"}
@@ -160,7 +160,7 @@ def test_spread_as_a_requirement(example: ExamplePlacements) -> None:
 
 @example("pod-affinity/spread-preferred.yaml")
 def test_spread_as_a_preference(example: ExamplePlacements) -> None:
-    """Zones first, then nodes, then sharing."""
+    """Replicas go to other zones first, then to other nodes, and share one in the end."""
     assert example.nodes_of("StatefulSet/s") == [
         "node-a1",
         "node-b1",

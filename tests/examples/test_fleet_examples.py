@@ -95,7 +95,7 @@ def test_label_keys_silence_no_rule(file: str, flags: tuple[str, ...]) -> None:
 
 
 def test_rules_in_an_annotation() -> None:
-    """One gateway a region."""
+    """Rules in an annotation put one gateway into each region."""
     found = clusters_of("annotation.yaml")
     assert {clusters < EU for clusters in found.values()} == {True, False}
 
@@ -145,7 +145,7 @@ def test_nothing_to_place() -> None:
 
 
 def test_every_example_is_asserted() -> None:
-    """One without a test is a mistake."""
+    """Every example of a fleet is used by a test here."""
     files = {path.name for path in Path(EXAMPLES / "fleet").iterdir()}
     text = Path(__file__).read_text(encoding="utf-8")
     assert {file for file in files if f'"{file}"' not in text} == set()

@@ -37,7 +37,7 @@ def test_label_keys_that_are_not(key: str, beginnings: list[str]) -> None:
 
 @pytest.mark.parametrize("value", ["", "a", "A_b.c-9", "x" * 63])
 def test_label_values_that_are_fine(value: str) -> None:
-    """Up to 63 characters, or none."""
+    """Label values have up to 63 characters, or none."""
     assert names.label_value_errors(value) == []
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import convert
 
-from berth.kube.objects import LabelSelector, NodeSelector
+from berth.kube.objects import LabelSelector, NodeSelector, PreferredSchedulingTerm
 from berth.kube.selectors import (
     EVERYTHING,
     NOTHING,
@@ -85,7 +86,7 @@ def test_selectors_compare_by_meaning() -> None:
     ],
 )
 def test_integers_of_gt_and_lt(text: str, expected: int | None) -> None:
-    """Base 10, 64 bits, leading zeros allowed, nothing else."""
+    """Integers are of base 10 and 64 bits, may begin with zeros, and are nothing else."""
     assert parse_int64(text) == expected
 
 
@@ -116,7 +117,7 @@ def test_node_selector_terms_are_alternatives() -> None:
     ],
 )
 def test_a_term_that_cannot_be_parsed_matches_nothing(requirement: str) -> None:
-    """It keeps upstream's sentences about itself instead."""
+    """A term that cannot be parsed matches nothing, and keeps upstream's sentences about itself."""
     parsed = parse_node_selector(
         written.view(NodeSelector, f"nodeSelectorTerms: [{{matchExpressions: [{requirement}]}}]")
     )
@@ -127,11 +128,19 @@ def test_a_term_that_cannot_be_parsed_matches_nothing(requirement: str) -> None:
 
 
 def test_preferred_terms_without_weight_or_content_are_dropped() -> None:
-    """They would add nothing."""
+    """Preferred terms that would add nothing are dropped, and the others keep their weight."""
+    content = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    given = [
+        {"weight": 0, "preference": content},
+        {"weight": 5, "preference": {}},
+        {"weight": 7, "preference": content},
+    ]
+    parsed = parse_preferred_terms(convert(given, list[PreferredSchedulingTerm]))
+    assert [term.weight for term in parsed] == [7]
     assert parse_preferred_terms(None) == ()
 
 
 def test_several_errors_make_one_sentence() -> None:
-    """Joined in brackets, without repeats."""
+    """Several errors are joined in brackets, without repeats."""
     assert aggregated(["a"]) == "a"
     assert aggregated(["a", "b", "a"]) == "[a, b]"

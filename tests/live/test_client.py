@@ -35,7 +35,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def test_create_get_patch_delete() -> None:
-    """One object through its life."""
+    """An object is created, read, patched, bound and deleted."""
 
     async def story() -> None:
         api = FakeApi()
@@ -53,7 +53,7 @@ def test_create_get_patch_delete() -> None:
 
 
 def test_lists_come_in_pages() -> None:
-    """Every object once, whatever the page size."""
+    """Lists in pages have every object once, in order."""
 
     async def story() -> None:
         api = FakeApi()
@@ -85,7 +85,7 @@ def test_lists_come_in_pages() -> None:
     ],
 )
 def test_refusals_are_told_apart(code: int, reason: str, expected: type[ApiError]) -> None:
-    """By status code and reason."""
+    """Refusals are told apart by status code and reason."""
 
     async def story() -> None:
         api = FakeApi()
@@ -109,7 +109,7 @@ def test_refusals_are_told_apart(code: int, reason: str, expected: type[ApiError
     [("7", 7.0), ("Thu, 01 Jan 1970 00:01:40 GMT", 90.0), ("soon", None), ("", None)],
 )
 def test_retry_after(header: str, expected: float | None) -> None:
-    """In seconds or as a date."""
+    """The pause that a server asks for is read in seconds or as a date."""
     error = from_answer(429, b"{}", {"Retry-After": header}, now=10.0)
     assert expected == error.retry_after
 
@@ -123,7 +123,7 @@ def test_the_wait_may_be_in_the_status_too() -> None:
 
 
 def test_no_answer_is_an_error_of_its_own() -> None:
-    """Nobody listens, or the connection breaks."""
+    """Where nobody listens the error is that the server is unreachable."""
 
     async def story() -> None:
         async with Client.with_token("http://127.0.0.1:1", "t", context=False, timeout=2) as client:

@@ -85,7 +85,7 @@ def test_a_connection_cut_in_mid_watch_is_resumed() -> None:
 
 
 def test_what_was_missed_is_told_in_the_order_in_which_it_happened() -> None:
-    """Not by name, as it is listed: others saw it in that order, and may have agreed on something by it."""
+    """The order is that of the changes, which others may rely on, not that of names, as it is listed."""
 
     async def story() -> None:
         api = FakeApi()

@@ -213,7 +213,7 @@ def test_changes_during_a_slow_list_are_not_lost() -> None:
 
 @pytest.mark.parametrize(("stale", "limits"), [(1, [3, 3, 3, 3, 3]), (2, [3, 3, 3, 3, 0])])
 def test_a_list_that_takes_too_long_begins_again(stale: int, limits: list[int]) -> None:
-    """In pages first, and then all at once."""
+    """The list is begun again in pages first, and then all at once."""
 
     async def story() -> None:
         api = FaultyApi()

@@ -81,7 +81,7 @@ def test_the_best_that_is_served(served: list[str]) -> None:
 
 
 def test_a_server_that_has_none() -> None:
-    """That is like having no objects of it, and those who list are told."""
+    """A server without a resource is like one without its objects, and those who list are told."""
 
     async def story() -> None:
         api = Server()

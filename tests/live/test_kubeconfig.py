@@ -66,7 +66,7 @@ def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
-    """Wherever the command runs."""
+    """Paths are relative to the kubeconfig, wherever the command runs."""
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_bytes(CERTIFICATE)
     access = of_kubeconfig(written(tmp_path, {"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
@@ -151,7 +151,7 @@ def test_another_context(tmp_path: Path) -> None:
 def test_what_is_left_to_the_library(
     cluster: dict[str, Any], user: dict[str, Any] | None, tmp_path: Path
 ) -> None:
-    """Whatever asks somebody else, and whatever may be a mistake."""
+    """Access that asks somebody else, or may be a mistake, is left to the library."""
     assert of_kubeconfig(written(tmp_path, cluster, user)) is None
 
 

@@ -241,7 +241,7 @@ def test_a_machine_may_see_objects_in_its_own_way() -> None:
 
 
 def test_every_binding_is_a_log_line_at_the_default_level(caplog: pytest.LogCaptureFixture) -> None:
-    """With the pod and the node."""
+    """Every binding is logged with the pod and the node, at the default level."""
     bind = Bind(resource=PODS, key=("default", "web"), node="n1", uid="u")
 
     async def scenario() -> None:

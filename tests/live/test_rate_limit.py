@@ -61,7 +61,7 @@ def test_a_burst_then_the_rate() -> None:
 
 
 def test_no_rate_is_no_limit() -> None:
-    """As kube-scheduler's negative qps."""
+    """Without a rate, or with a negative one, nobody waits."""
 
     async def story() -> None:
         for qps in (0, -1):
@@ -124,7 +124,7 @@ def test_who_leaves_the_line_takes_no_token() -> None:
 
 
 def test_waiting_does_not_poll() -> None:
-    """One wake-up a token, however many wait."""
+    """There is one wake-up a token, however many wait."""
 
     async def story() -> None:
         limiter = Limiter(1, 1)

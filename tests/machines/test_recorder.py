@@ -36,7 +36,7 @@ def body(action: Action) -> dict[str, Any]:
 
 
 def test_an_event_is_what_kubectl_shows() -> None:
-    """Who says it, about what, why, and when."""
+    """An event says who says it, about what, why, and when."""
     recorder = Recorder("berth")
     recorder.record(NOW, PODS, a_pod(), NORMAL, "Preempted", "Preempted by pod u2 on node n1")
     assert recorder.waiting
@@ -144,7 +144,7 @@ def test_repeats_while_the_creation_is_on_its_way_follow_it() -> None:
 
 
 def test_an_event_that_ended_on_the_server_is_made_again() -> None:
-    """404 to a patch: a new Event, counted from one."""
+    """After a 404 to a patch a new Event is made, which counts from one."""
     recorder = Recorder("berth")
     refuse(recorder)
     (first,) = answer(recorder)
@@ -237,7 +237,7 @@ def test_what_happens_all_the_time_is_patched_now_and_then() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """Whatever number of objects there is, and however slow the server."""
+    """Memory is bounded, whatever number of objects there is, and however slow the server."""
     recorder = Recorder("berth")
     for number in range(20_000):
         recorder.record(NOW, PODS, a_pod(uid=f"u{number}"), NORMAL, "Scheduled", "bound")

@@ -183,7 +183,7 @@ def test_whoever_announced_first_starts_the_group() -> None:
 
 
 def test_only_the_first_of_a_group_pays() -> None:
-    """One announcement for a group, none for pods without affinity or with one to others."""
+    """There is one announcement for a group, and none for pods without affinity to their like."""
     world = Shared("a")
     for number in range(30):
         world.create(member(f"x{number}", "a"))
@@ -236,7 +236,7 @@ def test_one_that_slept_does_not_start_a_group_when_it_wakes() -> None:
 
 
 def test_an_announcement_that_fails_is_made_again() -> None:
-    """After a pause."""
+    """An announcement that failed is made again after a pause."""
     world = Shared("a")
     world.create(member("one", "a"))
     world.hear("a", 1000)

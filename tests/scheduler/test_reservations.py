@@ -251,7 +251,7 @@ def test_waiting_for_devices_has_an_end() -> None:
 
 
 def test_a_binding_that_is_refused_gives_the_claim_back() -> None:
-    """And the next attempt waits until that is done: it must not lose what it has just got."""
+    """The claim is given back first, so that the next attempt does not lose what it has just got."""
     story = world()
     claim(story, allocation=allocation())
     refused = Outcome(at=story.now, code=422, reason="Invalid", message="no")

@@ -100,7 +100,7 @@ def test_it_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_every_rule_in_use_is_timed_after_one_pod(story: SchedulerScript) -> None:
-    """Not only those of the first pod: a rule that comes later is there at once."""
+    """A rule that comes with a later pod is timed at once, like those of the first."""
     story.zoned(a1="a", b1="b")
     story.pod("plain")
     story.settle()
@@ -115,7 +115,7 @@ def test_every_rule_in_use_is_timed_after_one_pod(story: SchedulerScript) -> Non
 
 
 def test_a_rule_of_a_pod_that_finds_no_node_is_timed_too(story: SchedulerScript) -> None:
-    """It was used."""
+    """A rule of a pod that finds no node is timed, since it was used."""
     uneven(story)
     assert timed(story, "PodTopologySpread") == 1
 

@@ -317,7 +317,7 @@ def test_large_answers_are_compressed_for_who_can_read_it() -> None:
 
 
 def test_unknown_questions_and_bad_bodies_are_told_so() -> None:
-    """A sentence as JSON, never a stack trace."""
+    """The answer is a sentence as JSON, never a stack trace."""
 
     async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
         await enter(client, sessions)

@@ -97,7 +97,7 @@ def test_only_reading_requests_are_ever_sent() -> None:
 
 
 def test_a_node_and_events_have_every_field_that_kubectl_prints() -> None:
-    """Also fields that nothing here judges; who wrote which of them is left out, as kubectl does."""
+    """Fields that nothing here judges are shown, too, but not who wrote which, as kubectl does."""
 
     async def script(api: FakeApi, source: LiveSource) -> None:
         made = node("n2")

@@ -58,7 +58,7 @@ default     p     n1     nowhere       budget keep    disk, the node has no labe
 
 
 def test_a_clean_cluster(tmp_path: Path) -> None:
-    """Nothing but the verdict; exit code 0."""
+    """Of a clean cluster nothing is printed but the verdict, with exit code 0."""
     outcome = berth("audit", "-f", files(tmp_path, NODES, pod("p", "  nodeName: n1")))
     assert (outcome.code, outcome.out, outcome.err) == (0, "Every hard rule holds.\n", "")
 
@@ -87,7 +87,7 @@ def test_a_rule_for_newcomers_is_not_broken(tmp_path: Path) -> None:
 
 
 def test_an_uneven_hard_constraint(tmp_path: Path) -> None:
-    """Skew per constraint, and exit code 1."""
+    """A hard constraint that is not kept is shown with its skew, and the exit code is 1."""
     constraint = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, "
     constraint += "labelSelector: {matchLabels: {app: web}}}"
     spec = f"  nodeName: n1\n  topologySpreadConstraints: [{constraint}]"
@@ -134,20 +134,20 @@ def test_filters(tmp_path: Path) -> None:
 
 
 def test_a_gate_that_is_off(tmp_path: Path) -> None:
-    """The execution-time rule does not exist then."""
+    """With its gate off an execution-time rule does not exist, so that nothing breaks it."""
     folder = files(tmp_path, NODES, pod("p", REQUIRES))
     assert berth("audit", "-f", folder, "--feature-gates", "NodeAffinityEviction=false").code == 0
 
 
 def test_bad_input(tmp_path: Path) -> None:
-    """One sentence, exit code 2."""
+    """Bad input is refused in one sentence, with exit code 2."""
     outcome = berth("audit", "-f", files(tmp_path, "kind: Pod\napiVersion: v1\nspec: 3"))
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("error: ")
 
 
 def test_wide_shows_where_the_rule_stands(tmp_path: Path) -> None:
-    """Owner and path are added."""
+    """The wide table adds the owner and the path of the rule."""
     out = berth("audit", "-f", files(tmp_path, NODES, pod("p", REQUIRES)), "-o", "wide").out
     assert "OWNER" in out
     assert f"spec.affinity.nodeAffinity.{EXECUTION}   " in out
@@ -170,7 +170,7 @@ def test_many_broken_rules_are_summed_up(tmp_path: Path) -> None:
 
 
 def test_output_for_programs(tmp_path: Path) -> None:
-    """One versioned object, the same in JSON and YAML."""
+    """An audit for programs is one versioned object, the same in JSON and YAML."""
     folder = files(tmp_path, NODES, pod("p", REQUIRES, metadata=WEB), BUDGET)
     outcome = berth("audit", "-f", folder, "-o", "json")
     document = json.loads(outcome.out)
@@ -228,7 +228,7 @@ def test_output_for_programs(tmp_path: Path) -> None:
 
 
 def test_every_field_is_documented(tmp_path: Path) -> None:
-    """docs/output.md names all of them."""
+    """docs/output.md names every field that an audit prints."""
     text = ROOT.joinpath("docs/output.md").read_text(encoding="utf-8")
     section = text.partition("## `kind: Audit`")[2].partition("\n## ")[0]
     folder = files(

@@ -64,7 +64,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def test_without_flags_the_defaults_hold(started: Started) -> None:
-    """Those of the controller itself, a lease of its own, and an endpoint."""
+    """Without flags it has the controller's own settings, a lease of its own, and an endpoint."""
     assert berth("controllers") == Outcome(0, "", "")
     assert started.eviction == EvictionSettings()
     assert started.component is not None
@@ -96,7 +96,7 @@ def test_every_flag_arrives(started: Started) -> None:
 
 
 def test_a_dry_run_takes_no_lease(started: Started) -> None:
-    """It writes nothing at all."""
+    """A dry run takes no lease, since it writes nothing at all."""
     assert berth("controllers", "--dry-run").code == 0
     assert started.eviction is not None
     assert started.eviction.dry_run

@@ -141,7 +141,7 @@ def test_what_is_wrong_with_a_line_is_named(case: dict[str, Any], sentence: str)
 @pytest.mark.parametrize("field", ["metadata", "spec"])
 @pytest.mark.parametrize("place", ["pod", "pods", "namespaces", "services"])
 def test_null_is_the_same_as_absent(place: str, field: str) -> None:
-    """In every object of a case."""
+    """A field that is null is the same as one that is absent, in every object of a case."""
     given = RUNNING if place == "pods" else POD
     without = {key: value for key, value in given.items() if key != field}
     verdicts = [

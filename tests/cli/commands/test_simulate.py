@@ -355,7 +355,7 @@ def test_what_nests_too_deeply_to_be_saved(tmp_path: Path) -> None:
 def test_numbers_out_of_range_are_bad_input(
     tmp_path: Path, text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence, at once."""
+    """Numbers out of range are refused at once, in one sentence."""
     monkeypatch.setattr(expansion, "MAX_PODS_OF_A_WORKLOAD", 1000)
     outcome = berth("simulate", "-f", files(tmp_path, NODES, text))
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)

@@ -62,7 +62,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def test_without_flags_the_defaults_hold(started: Started) -> None:
-    """Berth's own ways, a lease of its own, and an endpoint."""
+    """Without flags it has Berth's own settings, a lease of its own, and an endpoint."""
     assert berth("fleet") == Outcome(0, "", "")
     assert started.fleet == FleetSettings()
     assert started.watches_workloads
@@ -149,7 +149,7 @@ def test_flags_of_the_scheduler_are_not_lost_on_a_command() -> None:
 
 
 def test_a_server_without_karmadas_kinds() -> None:
-    """What is missing, where, and what to do."""
+    """A server without Karmada's kinds is told what is missing, where, and what to do."""
 
     async def check(missing: str) -> str:
         api = FakeApi()

@@ -312,7 +312,7 @@ def test_what_will_not_work_is_noted(simulate: Any, objects: list[object], notes
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(simulate: Any, objects: list[object], told: str) -> None:
-    """File, object and field; exit code 2."""
+    """Bad input is refused in a sentence with file, object and field, and with exit code 2."""
     outcome = simulate(*objects)
     assert (outcome.code, outcome.out) == (2, "")
     assert told.replace("FILE", "") in outcome.err.replace("FILE", "")

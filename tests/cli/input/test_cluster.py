@@ -144,7 +144,7 @@ def test_files_or_a_cluster(kubeconfig: Path) -> None:
 
 @pytest.mark.parametrize("content", ["a: [", "[]", "clusters: 1", "clusters: [{}]", "", "current-context: c"])
 def test_a_kubeconfig_that_is_none(content: str, tmp_path: Path) -> None:
-    """One sentence that names the file."""
+    """A file that is no kubeconfig is refused in one sentence that names it."""
     path = tmp_path / "kubeconfig"
     path.write_text(content)
     outcome = berth("explain", "p", "--kubeconfig", path)
@@ -154,7 +154,7 @@ def test_a_kubeconfig_that_is_none(content: str, tmp_path: Path) -> None:
 
 
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
-    """It says so."""
+    """A kubeconfig that is not there is refused in a sentence that says so."""
     outcome = berth("simulate", "--kubeconfig", tmp_path / "none")
 
     assert (2, f"error: {tmp_path / 'none'}: no such file\n") == (outcome.code, outcome.err)
@@ -179,7 +179,7 @@ def changed(kubeconfig: Path, target: Path, **cluster: Any) -> Path:
 
 
 def test_a_server_that_cannot_be_reached(kubeconfig: Path, tmp_path: Path) -> None:
-    """One sentence with the address and the cause."""
+    """A server that cannot be reached is told in one sentence with the address and the cause."""
     url = f"https://127.0.0.1:{free_port()}"
     outcome = berth("explain", "p", "--kubeconfig", changed(kubeconfig, tmp_path / "config", server=url))
 

@@ -146,7 +146,7 @@ def test_strict_cases() -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_fleet_cases(*, wrapped: bool) -> None:
-    """Cases of fleets likewise, bare or wrapped."""
+    """An unknown field in a case of a fleet, bare or wrapped, is told with the name that was meant."""
     resource = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"}
     binding = {"metadata": {"name": "b"}, "spec": {"resource": resource, "placement": {"clusterAfinity": {}}}}
     case: dict[str, Any] = {"id": "x", "clusters": [], "binding": binding}

@@ -122,7 +122,7 @@ SHAPES: dict[str, list[Object]] = {
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("cluster", [[], CLUSTER], ids=["files", "cluster"])
 def test_no_false_alarm(name: str, cluster: list[Object], tmp_path: Path) -> None:
-    """Neither errors nor warnings, without nodes and with those of a usual cluster."""
+    """No usual chart has errors or warnings, without nodes and with those of a usual cluster."""
     (tmp_path / "chart.yaml").write_text(yaml.safe_dump_all(SHAPES[name]))
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(cluster))
     given = ("--cluster", tmp_path / "cluster.yaml") if cluster else ()

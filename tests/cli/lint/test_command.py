@@ -72,7 +72,7 @@ def test_findings_for_people(folder: Path) -> None:
 
 
 def test_nothing_found(folder: Path) -> None:
-    """One line, and exit code 0."""
+    """Where nothing is found one line says so, and the exit code is 0."""
     write(folder / "good.yaml", deployment())
     assert berth("lint", "-f", "good.yaml") == Outcome(0, "Nothing found in 1 object.\n", "")
 
@@ -220,7 +220,7 @@ def test_files_replace_what_the_cluster_has(folder: Path) -> None:
     ],
 )
 def test_bad_input(folder: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    """One sentence, and exit code 2."""
+    """Bad input is refused in one sentence, with exit code 2."""
     assert folder.is_dir()
     outcome = berth("lint", *arguments)
     assert (outcome.code, outcome.out) == (2, "")

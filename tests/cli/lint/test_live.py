@@ -56,7 +56,7 @@ def test_a_live_cluster_itself(server: Client) -> None:
 
 
 def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
-    """One sentence, and exit code 2."""
+    """A cluster that cannot be reached is told in a sentence, with exit code 2."""
     file = tmp_path / "a.yaml"
     file.write_text(yaml.safe_dump(deployment()))
     outcome = berth("lint", "-f", file, "--kubeconfig", tmp_path / "missing")

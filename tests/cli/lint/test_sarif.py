@@ -35,7 +35,7 @@ def run_of(*arguments: str | Path, stdin: str = "") -> dict[str, Any]:
 
 
 def test_every_check_is_a_rule(tmp_path: Path) -> None:
-    """With its words, whether it found something or not, and a level of the standard."""
+    """Every check is a rule with its words and a level of the standard, whether it found something or not."""
     (tmp_path / "p.yaml").write_text(PODS)
     driver = run_of("-f", tmp_path)["tool"]["driver"]
     assert (driver["name"], driver["version"]) == ("berth", __version__)

@@ -119,7 +119,7 @@ def test_lint() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples(path: Path) -> None:
-    """The same for the examples."""
+    """What is said of the examples is as the schema has it."""
     answers = [printed("simulate", "-f", str(path)), printed("audit", "-f", str(path))]
     assert [fault for answer in answers for fault in faults(answer)] == []
 

@@ -56,7 +56,7 @@ def test_closed_streams(redirected: str, code: int) -> None:
     ],
 )
 def test_a_closed_stream_is_told_once(arguments: tuple[str, ...], redirected: str, sentence: str) -> None:
-    """One sentence says which one."""
+    """A stream that was closed is told of in one sentence, which says which one it is."""
     done = berth(*arguments, redirected=redirected)
     assert (done.returncode, done.stderr) == (2, f"error: {sentence}\n")
 

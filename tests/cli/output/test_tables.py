@@ -52,7 +52,7 @@ def test_paragraphs_hang_under_their_first_line() -> None:
 def test_colour_follows_the_environment(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], color: bool
 ) -> None:
-    """No colour without a terminal unless forced, and never against NO_COLOR."""
+    """There is no colour without a terminal unless it is forced, and never against NO_COLOR."""
     for name in ("CLICOLOR_FORCE", "NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -92,7 +92,7 @@ def test_every_note_warning_and_error_goes_that_way() -> None:
 
 
 def test_the_width_is_that_of_the_stream_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also once the stream that Python began with was replaced, as commands do."""
+    """The width is that of the current stream, also once the one that Python began with was replaced."""
     _, end = os.openpty()
     termios.tcsetwinsize(end, (50, 60))
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -63,7 +63,7 @@ def test_every_eviction_flag_arrives(asked: list[UpSettings], tmp_path: Path) ->
 
 
 def test_it_has_every_flag_about_evictions() -> None:
-    """All of `berth controllers` but those about its process, with the same defaults."""
+    """It has all flags of `berth controllers` but those about its process, with the same defaults."""
     theirs = {option.opts[0]: option.default for option in controllers.params}
     ours = {option.opts[0]: option.default for option in up.command.params}
     about = {name for name in theirs if not name.strip("-").startswith(PROCESS)} - {"--dry-run", *REQUESTS}
@@ -72,7 +72,7 @@ def test_it_has_every_flag_about_evictions() -> None:
 
 
 def test_what_cannot_work_is_refused_in_a_sentence(asked: list[UpSettings], tmp_path: Path) -> None:
-    """Before anything is started."""
+    """What cannot work is refused in a sentence before anything is started."""
     outcome = run(tmp_path, "--max-evicted-share=0")
     assert (outcome.code, asked) == (2, [])
     assert outcome.err.startswith("error: the share of pods that may go")

@@ -100,7 +100,7 @@ def test_what_lives_in_no_namespace_gets_a_cluster_binding() -> None:
 
 
 def test_reserved_namespaces_stay_here() -> None:
-    """As upstream: those of the system, and those of Karmada."""
+    """The namespaces of the system and of Karmada are not propagated, as upstream."""
     world = PropagationScript()
     world.cluster_policy("p")
     for namespace in ("kube-system", "karmada-system", "karmada-es-m1", "shop"):
@@ -241,7 +241,7 @@ def test_a_priority_class_becomes_a_number() -> None:
 
 
 def test_a_binding_that_was_deleted_comes_back() -> None:
-    """As long as there is a policy for it."""
+    """A binding that was deleted comes back as long as there is a policy for it."""
     world = PropagationScript()
     world.policy("p")
     world.deploy()
@@ -337,7 +337,7 @@ def test_without_its_policy_a_binding_stays() -> None:
 
 
 def test_a_resource_that_is_selected_no_longer_is_let_go() -> None:
-    """As if the policy were gone."""
+    """A resource that its policy selects no longer is let go as if the policy were gone."""
     world = PropagationScript()
     world.policy("p", select(DEPLOYMENTS, labelSelector={"matchLabels": {"app": "web"}}))
     world.deploy(app="web")
@@ -359,7 +359,7 @@ def test_a_new_policy_of_the_same_name_is_another() -> None:
 
 
 def test_a_claimed_resource_is_not_touched() -> None:
-    """Something else of Karmada's propagates it."""
+    """A resource that something else of Karmada's claimed is not propagated."""
     world = PropagationScript()
     world.policy("p")
     label: dict[str, Any] = {"resourcetemplate.karmada.io/claimed-by": "multiclusterservices"}
@@ -368,7 +368,7 @@ def test_a_claimed_resource_is_not_touched() -> None:
 
 
 def test_without_policies_nothing_is_done() -> None:
-    """It costs nothing to have the controller."""
+    """Without policies nothing is done, and nothing is waited for."""
     world = PropagationScript()
     world.deploy()
     assert world.done == []

@@ -75,7 +75,7 @@ def test_other_taints_do_not() -> None:
 
 
 def test_a_new_target_that_is_tainted_is_left_again() -> None:
-    """Whichever of the two comes first."""
+    """A target that is tainted is left, also if the taint was there before the target."""
     made = world("m2")
     taint(made)
     schedule(made, "m1", "m2")
@@ -83,7 +83,7 @@ def test_a_new_target_that_is_tainted_is_left_again() -> None:
 
 
 def test_a_tolerated_taint_is_waited_for() -> None:
-    """For ever, or for as long as the toleration says."""
+    """A tolerated taint is waited for without end, or for as long as the toleration says."""
     tolerations = [{**TAINT, "operator": "Exists"}]
     forever = world("m1", placement={"clusterTolerations": tolerations})
     taint(forever)
@@ -98,7 +98,7 @@ def test_a_tolerated_taint_is_waited_for() -> None:
 
 
 def test_the_placement_that_was_applied_counts() -> None:
-    """As upstream: what the scheduler decided by, not what somebody wrote since."""
+    """The placement that the scheduler decided by counts, not what was written since, as upstream."""
     made = world("m1")
     applied = json.dumps({"clusterTolerations": [{"operator": "Exists"}]})
     note = {"policy.karmada.io/applied-placement": applied}
@@ -120,7 +120,7 @@ def test_a_task_goes_when_the_workload_has_its_new_place() -> None:
 
 
 def test_a_task_stays_while_there_is_no_new_place() -> None:
-    """Until its time is up: its own, or ten minutes."""
+    """A task stays until there is a new place, or until its time is up."""
     made = world("m1")
     taint(made)
     schedule(made, status="False")

@@ -55,7 +55,7 @@ def test_a_new_deployment_becomes_available() -> None:
 
 
 def test_a_rolling_update_stays_within_its_limits() -> None:
-    """Never more than replicas + maxSurge pods, never fewer available than replicas - maxUnavailable."""
+    """There are never more than replicas + maxSurge, and as many available as maxUnavailable leaves."""
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     world = script(4, strategy=rolling)
     world.change(DEPLOYMENTS, "web", new_image("v2"))

@@ -162,7 +162,7 @@ def _told(violation: RuleViolation) -> tuple[str, str]:
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), execution_rules.clusters(most_pods=6), st.integers(1, 4))
 def test_whoever_is_judged_differently_was_affected(data: st.DataObject, cluster: Cluster, most: int) -> None:
-    """Also when several things happened before the records are read, by which time all look different."""
+    """Who is judged differently was named, also if several things happened before anybody looked."""
     engine = engine_of(cluster)
     gone: list[Node] = []
     for step in range(4):
@@ -186,7 +186,7 @@ def test_whoever_is_judged_differently_was_affected(data: st.DataObject, cluster
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), execution_rules.clusters())
 def test_one_record_may_stand_for_all_arrivals_of_equal_pods(data: st.DataObject, cluster: Cluster) -> None:
-    """Whichever of their nodes it names."""
+    """One record stands for all arrivals of equal pods, whichever of their nodes it names."""
     engine = engine_of(cluster)
     names = [node.metadata.name or "" for node in cluster.nodes]
     arrival = data.draw(execution_rules.pods("new"))

@@ -72,7 +72,7 @@ def test_a_pod_whose_node_or_affinity_rule_is_broken_goes_itself() -> None:
 
 
 def test_the_lowest_priority_goes_first_and_of_equals_the_youngest() -> None:
-    """That is the order in which they are listed."""
+    """Pods are listed with the lowest priority first, and of equals the youngest."""
     pods = [
         make_pod(name).on("n").node_affinity(disk="ssd", during_execution=True).priority(priority)
         for name, priority in (("a", 5), ("b", 0), ("c", 0))
@@ -82,7 +82,7 @@ def test_the_lowest_priority_goes_first_and_of_equals_the_youngest() -> None:
 
 
 def test_a_follower_whose_last_leader_is_evicted_has_its_own_grace() -> None:
-    """Its rule holds as yet."""
+    """A follower whose last leader is evicted stays: its rule holds as yet."""
     leader = make_pod("leader").labels(app="leader").on("n").node_affinity(disk="ssd", during_execution=True)
     follower = make_pod("follower").on("n").affinity_to(app="leader", topology=ZONE, during_execution=True)
 
@@ -102,7 +102,7 @@ def test_of_a_group_torn_apart_one_stays() -> None:
 
 
 def test_a_stray_member_of_a_group_goes() -> None:
-    """The others are together and stay."""
+    """A member apart from the rest of its group goes, and the others stay together."""
     zones = node("na", "a"), node("nb", "b")
 
     assert gone(*zones, member("one", "na"), member("two", "nb"), member("three", "nb")) == ["one"]
@@ -112,7 +112,7 @@ def test_a_stray_member_of_a_group_goes() -> None:
 
 
 def test_with_equal_priorities_the_pod_with_the_rule_goes() -> None:
-    """However many they are, and not the pod that was only selected."""
+    """The pods with the rule go, however many they are, and not the pod that was only selected."""
     assert gone(node("n"), apart("one", "web"), apart("web", app="web")) == ["one"]
     assert gone(node("n"), apart("one", "web"), apart("two", "web"), apart("web", app="web")) == [
         "two",
@@ -147,7 +147,7 @@ def test_of_two_that_exclude_each_other_the_younger_goes() -> None:
 
 
 def test_of_replicas_that_keep_apart_one_stays() -> None:
-    """Each domain by itself."""
+    """Of replicas that keep apart one stays in each domain."""
     here = [apart(f"p{i}", "x") for i in range(4)]
     there = [apart(f"q{i}", "x").on("m") for i in range(2)]
 

@@ -38,7 +38,7 @@ def test_rules_that_hold_are_not_broken() -> None:
 
 
 def test_every_rule_that_stopped_holding_is_named() -> None:
-    """The node lost its label, the peer left, and another of its like moved in."""
+    """A lost label, a peer that left and another of its like that came are each named."""
     cluster, key = two_zones()
     engine = engine_of(cluster)
     engine.add_node(default_node(make_node("na").labels({HOSTNAME: "na", ZONE: "a"}).build()))

@@ -185,7 +185,7 @@ def test_no_move_raises_the_violation_and_moves_come_to_an_end(
     how: Rebalance,
     shut: set[str],
 ) -> None:
-    """Whatever constraints fight, wherever among equals the replacement lands."""
+    """Whatever constraints fight, no move makes it worse, and there are only so many moves."""
     nodes = [
         node.unschedulable() if node.build().metadata.name in shut else node
         for node in one_a_zone("abc", hosts=2)

@@ -32,7 +32,7 @@ def tenant(name: str) -> PodBuilder:
 
 
 def test_a_replacement_goes_where_the_rule_holds() -> None:
-    """Never back to where it is broken."""
+    """A replacement goes where the rule holds, and never back to where it is broken."""
     engine = built(node("old"), node("other"), node("new", userB="allow"), tenant("a"))
 
     assert decide(engine) == {"default/a": "new"}
@@ -68,7 +68,7 @@ def test_those_who_leave_later_are_still_there() -> None:
 
 
 def test_pods_that_are_not_there_are_left_out() -> None:
-    """They left before anybody asked."""
+    """Pods that left before anybody asked are left out of the answer."""
     assert replacement_nodes(built(node("n")), [PodToEvict("default/nobody", ())]) == {}
 
 

@@ -34,7 +34,7 @@ def test_without_edges_nobody_goes() -> None:
 
 
 def test_the_lower_level_goes_however_many_there_are() -> None:
-    """One above three."""
+    """Three of the lower level go for one of the higher."""
     assert covered([0, 0, 0, 1], {(0, 3), (1, 3), (2, 3)}) == {0, 1, 2}
 
 
@@ -44,19 +44,19 @@ def test_those_who_go_for_others_are_not_parted_from() -> None:
 
 
 def test_with_equal_levels_the_fewest_go() -> None:
-    """The centre of a star, and every other one of a chain."""
+    """Of a star only the centre goes, and of a chain every other one."""
     assert covered([0] * 5, {(4, 0), (4, 1), (4, 2), (4, 3)}) == {4}
     assert covered([0] * 5, {(0, 1), (1, 2), (2, 3), (3, 4)}) == {1, 3}
 
 
 def test_of_a_clique_the_last_stays() -> None:
-    """Of any size."""
+    """Of a clique of any size all go but the last."""
     for size in (2, 3, EXACT_UP_TO + 1, 300):
         assert covered([0] * size, clique(size)) == set(range(size - 1))
 
 
 def test_of_two_large_camps_the_smaller_goes() -> None:
-    """Beyond what can be searched through."""
+    """Of two camps too large to be searched through the smaller one goes."""
     size = EXACT_UP_TO
     edges = {(one, size + other) for one in range(size) for other in range(size + 5)}
 
@@ -66,7 +66,7 @@ def test_of_two_large_camps_the_smaller_goes() -> None:
 @settings(max_examples=300)
 @given(graphs(most=9))
 def test_no_better_choice_exists(graph: tuple[list[int], Edges]) -> None:
-    """Trying every set finds the same."""
+    """The choice is the one that trying every set finds."""
     levels, edges = graph
     names = [str(vertex) for vertex in range(len(levels))]
     best = best_parting(names, [(str(a), str(b)) for a, b in edges], lambda name: levels[int(name)])
@@ -77,7 +77,7 @@ def test_no_better_choice_exists(graph: tuple[list[int], Edges]) -> None:
 @settings(max_examples=100)
 @given(graphs(most=80))
 def test_nobody_is_left_at_odds_and_nobody_goes_in_vain(graph: tuple[list[int], Edges]) -> None:
-    """Whatever the size."""
+    """Whatever the size, no edge is left, and nobody goes who has no neighbour that stays."""
     levels, edges = graph
     going = covered(levels, edges)
 

@@ -110,7 +110,7 @@ def test_rules_for_scheduling_only_are_never_broken_while_a_pod_runs() -> None:
 
 
 def test_a_terminating_pod_is_not_judged() -> None:
-    """It is going already."""
+    """A terminating pod breaks nothing, since it is going already."""
     pod = follower().node_affinity(disk="ssd", during_execution=True).on("n").terminating()
 
     assert broken(node("n"), pod, web().on("n")) == []
@@ -260,7 +260,7 @@ def check(cluster: Cluster) -> None:
 @thorough
 @given(execution_rules.clusters())
 def test_violations_are_those_of_the_slow_reference(cluster: Cluster) -> None:
-    """However they are asked for: all at once, some, one by one, or node by node."""
+    """The reference finds the same violations, asked for all at once, some, one by one or by node."""
     check(cluster)
 
 

@@ -115,7 +115,7 @@ def test_every_broken_rule_of_a_pod_is_found() -> None:
 
 @pytest.mark.parametrize("execution", [False, True])
 def test_pod_affinity(execution: bool) -> None:
-    """The peer is in another zone."""
+    """Pod affinity is broken where the only peer is in another zone, and the cause says so."""
     pod = web().affinity_to(app="db", topology=ZONE, during_execution=execution)
     (violation,) = found(*nodes(), pod.build(), make_pod("db").labels(app="db").on("n2").build())
 
@@ -258,7 +258,7 @@ def test_too_little_room() -> None:
 
 
 def test_host_ports() -> None:
-    """Two pods have one port."""
+    """Two pods with one host port on a node both break the rule."""
     violations = found(*nodes(), *(web(name).host_port(80).build() for name in ("w1", "w2")))
 
     assert [told(v)[:2] for v in violations] == [("w1", "NodePorts"), ("w2", "NodePorts")]
@@ -370,7 +370,7 @@ def test_where_a_mirror_pod_is_in_the_way_the_other_one_goes() -> None:
 
 
 def test_evictions_of_some_rules() -> None:
-    """Filtered like the violations they heal."""
+    """Evictions are filtered like the violations they heal."""
     result = audit(snapshot(*SSD_NODES, ssd("w1").build()))
 
     assert len(result.only(rules=["NodeAffinity"]).evictions) == 1

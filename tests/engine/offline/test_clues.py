@@ -56,7 +56,7 @@ def clues(*things: KubeObject, pod: KubeObject) -> list[str]:
     ],
 )
 def test_a_toleration_that_nearly_matches(tolerated: tuple[str, str, str | None], words: str) -> None:
-    """Which part of the toleration is not that of the taint."""
+    """The clue says which part of the toleration is not that of the taint."""
     key, value, effect = tolerated
     pod = new("p").tolerates(key, value, effect).build()
     assert clues(make_node("n1").taint("gpu", "present").build(), pod=pod) == [words]
@@ -80,7 +80,7 @@ def test_a_value_that_nodes_nearly_have() -> None:
 
 
 def test_a_key_that_nodes_nearly_have() -> None:
-    """A label whose key is misspelt."""
+    """The clue names the label that a misspelt key probably means."""
     pod = new("p").node_selector({"topology.kubernetes.io/zones": "a"}).build()
     assert clues(*SHOP, pod=pod) == [f"no node has a label topology.kubernetes.io/zones; {ZONE} is there"]
 
@@ -213,7 +213,7 @@ def test_a_namespace_that_is_not_there() -> None:
 
 
 def test_a_selector_that_selects_no_namespace() -> None:
-    """A namespaceSelector with a slip in it."""
+    """The clue says that a namespaceSelector with a slip selects no namespace, and where the peer is."""
     selector = make_selector(team="dta")
     pod = new("p").affinity_to({"app": "cache"}, topology=ZONE, namespace_selector=selector).build()
     assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod) == [
@@ -225,7 +225,7 @@ def test_a_selector_that_selects_no_namespace() -> None:
 
 
 def test_a_peer_that_is_nowhere() -> None:
-    """Every namespace was searched."""
+    """The clue names the namespaces that were searched for a peer that is in none."""
     pod = new("p").affinity_to({"app": "none"}, topology=ZONE, namespace_selector=make_selector()).build()
     assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod)[0].startswith("the affinity to app=none looks in ")
 
@@ -251,7 +251,7 @@ def test_peers_that_count_for_nothing() -> None:
 
 
 def test_more_replicas_than_nodes() -> None:
-    """How many there are of both, and one change instead of pairs of changes."""
+    """The clue counts replicas and nodes, and one change is proposed instead of pairs of changes."""
     exclusive = [
         make_pod(f"web-{i}")
         .labels(app="web")
@@ -309,7 +309,7 @@ def test_more_replicas_than_nodes_whoever_leaves() -> None:
 
 
 def test_a_peer_whose_label_is_nearly_the_one_wanted() -> None:
-    """The label that pods have is named."""
+    """The clue names the label that pods have where the one wanted is misspelt."""
     cache = make_pod("c").labels(app="cache").on("n0").build()
     pod = new("p").affinity_to(app="cahce", topology=ZONE).build()
     assert clues(*SHOP, cache, pod=pod) == [
@@ -414,7 +414,7 @@ def test_a_key_that_is_missing_is_no_lack_of_other_domains() -> None:
 
 
 def test_fewer_domains_than_wanted() -> None:
-    """The number of domains and minDomains."""
+    """The clue compares the number of domains with minDomains."""
     pod = new("p").labels(app="x").spread(ZONE, min_domains=4, app="x").build()
     assert clues(*SHOP, *running("x"), pod=pod) == [
         "zone has 3 domains, minDomains 4: until there are 4, each takes at most maxSkew 1"
@@ -422,7 +422,7 @@ def test_fewer_domains_than_wanted() -> None:
 
 
 def test_domains_that_are_there_and_do_not_count() -> None:
-    """Why there are fewer domains than nodes have values."""
+    """The clue says why there are fewer domains than nodes have values."""
     pod = new("p").labels(app="x").node_selector({ZONE: "a"}).spread(ZONE, min_domains=2, app="x").build()
     (clue,) = clues(*SHOP, *running("x"), pod=pod)
     assert clue == (
@@ -456,7 +456,7 @@ def test_the_emptiest_domain_takes_nobody() -> None:
 
 
 def test_a_claim_whose_name_is_nearly_there() -> None:
-    """The claim that was probably meant."""
+    """The clue names the claim that was probably meant."""
     pod = new("p").mounts("cache-dat").build()
     assert clues(*SHOP, make_claim("cache-data"), pod=pod) == [
         "there is no claim cache-dat; cache-data is there"
@@ -473,7 +473,7 @@ def test_a_claim_whose_name_is_nearly_there() -> None:
     ],
 )
 def test_a_volume_that_a_claim_does_not_get(volume: PersistentVolume, why: str) -> None:
-    """Which volume of its class there is, and why it is not for the claim; none can be made."""
+    """The clue names the volume of the claim's class, and why it is not for the claim."""
     pod = new("p").mounts("data").build()
     assert clues(*SHOP, make_class("later"), make_claim("data", "later", size="5Gi"), volume, pod=pod) == [
         f"claim data is Pending and has class later; volume pv {why}"

@@ -128,7 +128,7 @@ def test_a_running_pod_whose_rules_broke() -> None:
 
 
 def test_a_pod_that_tolerates_a_node_that_went_silent() -> None:
-    """Even one whose rules hold there is not said to run."""
+    """A pod on a silent node is not said to run, even if its rules hold there."""
     node = make_node("n1").condition("Ready", "Unknown", reason="NodeStatusUnknown").build()
     pod = make_pod("p").tolerates().on("n1").build()
     explanation = explained("p", node, pod)

@@ -158,7 +158,7 @@ def test_deployments_get_the_replicas_they_lack() -> None:
 
 
 def test_a_daemon_runs_on_every_eligible_node() -> None:
-    """One pod a node, none on nodes its selector or an untolerated taint excludes, one on a cordoned node."""
+    """A DaemonSet has one pod on every node, cordoned or not, that selector and taints leave it."""
     nodes = [
         make_node("plain").labels(os="linux").build(),
         make_node("tainted").labels(os="linux").taint("gpu").build(),
@@ -208,7 +208,7 @@ def test_identical_unplaced_replicas_are_judged_once(monkeypatch: pytest.MonkeyP
 
 
 def test_a_seed_decides_ties() -> None:
-    """Equal nodes: the first by default, a repeatable random one with a seed."""
+    """Of equal nodes the first is taken by default, and with a seed a repeatable random one."""
     things: list[KubeObject] = [*(make_node(f"n{i}").build() for i in range(20)), new("p").build()]
     assert where(simulated(*things)) == {"p": "n0"}
     seeded = [simulate(snapshot(*things), rng=np.random.default_rng(3)) for _ in range(2)]
@@ -362,7 +362,7 @@ def test_a_workload_that_does_not_select_its_pods_is_refused() -> None:
 
 
 def test_every_node_that_is_not_ready_is_told_of() -> None:
-    """However many they are: those that report the same are counted."""
+    """Every node that is not ready is told of, those that report the same together."""
     silent = [make_node(f"n{i}").condition("Ready", "False").build() for i in range(7)]
     lost = make_node("lost").condition("Ready", "Unknown").build()
     assert simulated(*silent, lost, new("p").build()).snapshot.notes == [

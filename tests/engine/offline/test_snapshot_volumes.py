@@ -24,7 +24,7 @@ def default_class(storage_class: StorageClass) -> StorageClass:
 
 
 def test_pods_with_claims_are_placed_if_there_is_no_storage_object_at_all() -> None:
-    """People simulate partial dumps."""
+    """Pods with claims are placed without any storage object, since people simulate partial dumps."""
     assert where(simulated(A, make_pod("p").mounts("data").build())) == {"p": "a"}
 
 

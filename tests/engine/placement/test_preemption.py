@@ -124,7 +124,7 @@ def test_a_pod_that_is_never_to_preempt_does_not() -> None:
 
 
 def test_nothing_more_is_evicted_while_a_victim_is_leaving() -> None:
-    """The nominated node will be free soon."""
+    """Nothing more is evicted while a victim is leaving the nominated node, which will be free soon."""
     pods = [runs("p", "n1").terminating(), runs("q", "n2")]
     found = decide(urgent(), [node("n1", "2"), node("n2", "2")], pods, nominated_node="n1")
 
@@ -208,7 +208,7 @@ def test_a_budget_is_broken_if_nothing_else_helps() -> None:
     ids=["with-some-left", "disrupted-already", "of-other-pods", "of-another-namespace", "of-no-pods"],
 )
 def test_a_budget_that_is_not_broken(budget: Budget) -> None:
-    """Its pod may go like any other."""
+    """A pod of a budget that allows its eviction may go like any other."""
     assert decide(urgent(), [node("n1", "2")], [runs("p", "n1")], budgets=[budget]).violations == 0
 
 
@@ -235,7 +235,7 @@ def test_a_budget_finds_pods_by_the_labels_that_number_them() -> None:
     ids=["lowest-highest-priority", "smallest-sum", "fewest-victims", "latest-start"],
 )
 def test_the_node_that_loses_least_is_taken(first: list[PodBuilder], second: list[PodBuilder]) -> None:
-    """Here always the second, for one reason each."""
+    """The node that loses least is taken, here always the second, for one reason each."""
     found = decide(urgent("4"), [node("n1"), node("n2")], [*first, *second], starts={"old": 1, "new": 2})
 
     assert found.node == "n2"
@@ -260,7 +260,7 @@ def test_nodes_are_looked_at_until_one_breaks_no_budget() -> None:
 
 
 def test_equals_go_to_the_node_that_came_first() -> None:
-    """Upstream draws lots here."""
+    """Of equal nodes the one that came first is taken, where upstream draws lots."""
     nodes = [node(name, "2") for name in ("n2", "n1", "n3")]
 
     assert decide(urgent(), nodes, [runs(f"p{n}", f"n{n}") for n in (1, 2, 3)]).node == "n2"
@@ -381,5 +381,5 @@ def test_a_domain_may_become_the_emptiest_by_losing_pods() -> None:
 
 
 def test_without_nodes_there_is_nothing_to_say() -> None:
-    """No node, no victims, no exception."""
+    """Without nodes none is found, and nothing is raised."""
     assert decide(urgent(), [], []).node is None

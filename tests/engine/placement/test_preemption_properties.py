@@ -223,9 +223,7 @@ def test_deciding_and_trying_leave_no_trace(contest: Contest, probe: Pod) -> Non
 @brief
 @given(CROWDED)
 def test_fewer_candidates_still_give_a_decision_that_works(contest: Contest) -> None:
-    """Looking at one node at a time finds a node whenever looking at all does, and breaks no more budgets
-    than it must to do so.
-    """
+    """Looking at one node at a time finds a node if looking at all does, and breaks no more budgets."""
     engine = engine_of(contest.cluster)
     every, few = contest.decide(engine), contest.decide(engine, most_candidates=1)
 

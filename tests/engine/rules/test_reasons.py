@@ -84,12 +84,13 @@ def test_every_cause_is_one_that_its_rule_declares(cluster: Cluster, pod: Pod) -
         assert tuple(dict.fromkeys(cause.sentence for cause in verdict.because)) == verdict.reasons
         for each in verdict.because:
             assert each.reason in reasons[verdict.rule]
+            assert each.sentence
             assert "{" not in str(each)
             assert words_of([each, each], owner)
 
 
 def test_every_reason_says_what_would_help() -> None:
-    """And by which events; kube-scheduler's sentence is there, or each cause has it."""
+    """Every reason says what a pod that is refused for it waits for, and which events may bring that."""
     for reason in (reason for rule in RULES for reason in rule.reasons):
         assert reason.waits_for, reason.code
         assert reason.events, reason.code

@@ -83,7 +83,7 @@ def test_nobody_else_asks_the_parts_of_a_rule() -> None:
 
 
 def test_what_is_allowed_is_needed() -> None:
-    """Every exception is one."""
+    """Every exception that is allowed is made use of."""
     found = {each.partition(":")[0] for path in outside() for each in told(path)}
     assert found == ALLOWED.keys()
 
@@ -108,7 +108,7 @@ def test_every_rule_has_its_folder(rule: type[Rule]) -> None:
 
 
 def test_every_folder_is_in_the_list() -> None:
-    """No rule is forgotten."""
+    """Every rule's folder is in the list of rules."""
     folders = {path.name for path in FOLDER.iterdir() if (path / "__init__.py").exists()}
     assert folders == {folder_of(rule) for rule in RULES}
 

@@ -41,7 +41,7 @@ def counted_afresh(cluster: Cluster, topology: str, counters: list[Counter]) -> 
 @pytest.mark.parametrize("topology", [HOSTNAME, ZONE])
 @pytest.mark.parametrize("seed", range(20))
 def test_occupied_domains_are_those_that_a_count_from_scratch_finds(topology: str, seed: int) -> None:
-    """However many pods came and went since it was last asked, and nodes in between."""
+    """However many pods and nodes came and went meanwhile, the domains are those of a new count."""
     chance = random.Random(seed)  # noqa: S311
     cluster = make_cluster()
     counters = counters_of(cluster, topology)
@@ -73,7 +73,7 @@ def test_occupied_domains_stay_the_same_object_while_they_are_the_same() -> None
 @pytest.mark.parametrize("topology", [HOSTNAME, ZONE])
 @pytest.mark.parametrize("seed", range(20))
 def test_feasible_domains_are_those_that_a_look_at_all_nodes_finds(topology: str, seed: int) -> None:
-    """However many nodes are refused since it was last asked, or no longer, and nodes in between."""
+    """However many nodes were refused or freed meanwhile, the domains are those of a look at all."""
     chance = random.Random(seed)  # noqa: S311
     cluster = make_cluster()
     for number in range(NODES, 40):

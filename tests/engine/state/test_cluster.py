@@ -178,7 +178,7 @@ def test_a_known_class_is_found_again() -> None:
 
 
 def test_a_known_class_is_another_once_a_label_is_mentioned() -> None:
-    """Also if the class itself is still that of a pod without the label."""
+    """A pod gets another class, even if its old one is still that of a pod without the label."""
     cluster = cluster_of(host("a"))
     first, plain = numbered(0), created(make_pod("db").labels(app="db").build())
     known = cluster.class_of(first)
@@ -192,7 +192,7 @@ def test_a_known_class_is_another_once_a_label_is_mentioned() -> None:
 
 
 def test_a_known_class_is_another_once_a_label_is_left_out() -> None:
-    """Even if one label is shown from then on and another left out."""
+    """A pod gets another class, even if one label is shown from then on and another left out."""
     cluster = cluster_of(host("a"))
     pods = [numbered(i, run=f"run-{i}") for i in range(80)]
     known = cluster.class_of(pods[0])

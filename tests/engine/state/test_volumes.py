@@ -221,7 +221,7 @@ def test_removing_says_whether_there_was_anything() -> None:
 
 
 def test_every_change_that_matters_reaches_a_plan_that_was_made_before() -> None:
-    """From a missing claim to a bound one and back, without anyone asking for new plans."""
+    """Nobody asks for new plans, and yet each change from a missing claim to a bound one is seen."""
     cluster = cluster_with(A, B)
     seen = [feasible(cluster, POD)]
     for thing in (

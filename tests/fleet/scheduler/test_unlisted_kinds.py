@@ -130,7 +130,7 @@ def fails(world: FleetScript, resource: Resource, why: str | None) -> None:
 
 @pytest.mark.parametrize("resource", [NAMESPACES, RESOURCE_BINDINGS])
 def test_what_rules_depend_on_besides_workloads(resource: Resource) -> None:
-    """Which namespaces a rule selects, and where others are, has to be known as it is now."""
+    """A rule waits until it is known which namespaces it selects, and where others are."""
     world = FleetScript()
     fails(world, resource, "forbidden")
     everywhere = peers({"app": "x"}, namespace_selector=LabelSelector())

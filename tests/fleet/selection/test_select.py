@@ -164,7 +164,7 @@ class TestByRegion:
             selected(clusters[:2], WEB.spread("cluster", 1, 1).spread("region", 2, 2), options=options)
 
     def test_one_cluster_a_group_of_every_topology(self) -> None:
-        """So it is with providers and labels, alone and together."""
+        """One cluster of every group is selected for providers and labels, too, alone and together."""
         clusters = [
             make_cluster(name).region(name[0]).provider(name[1]).labels(rack=name[1]).capacity(pods=9)
             for name in ("ax", "ay", "bx", "by")

@@ -31,14 +31,14 @@ def annotated(affinity: object, spec: dict[str, Any] | None = None, labels: str 
 
 
 def test_without_the_annotation_the_spec_is_returned_as_it_is() -> None:
-    """The common case costs nothing."""
+    """Without the annotation the affinity of the spec is returned as it is, not copied."""
     pod = written.pod("affinity: {nodeAffinity: {}}", "annotations: {other: x}")
     assert pod.spec.affinity is effective_affinity(pod)
     assert effective_affinity(written.pod()) is None
 
 
 def test_rules_as_they_are_written() -> None:
-    """Each with the place where it stands."""
+    """Every rule is given with the place where it stands."""
     spec: dict[str, Any] = {"podAffinity": {}}
     rules: dict[str, Any] = {"nodeAffinity": {}}
     pod = annotated(rules, spec)
@@ -85,7 +85,7 @@ def test_pod_terms_are_joined(side: str, variant: str) -> None:
 
 
 def test_preferred_terms_are_joined() -> None:
-    """All preferences count."""
+    """Preferences of the annotation are added to those of the spec."""
     first, second = {"weight": 1, "preference": {}}, {"weight": 2, "preference": {}}
     both = effective_affinity(
         annotated({"nodeAffinity": {PREFERRED: [second]}}, {"nodeAffinity": {PREFERRED: [first]}})
@@ -155,7 +155,7 @@ def test_required_node_selectors_must_both_match(first: list[Any], second: list[
 
 
 def test_a_combination_out_of_all_proportion_is_refused() -> None:
-    """Two long selectors would multiply."""
+    """Two long selectors that would multiply beyond all proportion are refused."""
     term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
     rules = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term] * 101}}}
     with pytest.raises(AnnotationError, match="10201 combinations"):

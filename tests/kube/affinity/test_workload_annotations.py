@@ -32,7 +32,7 @@ def term(*keys: str) -> dict[str, Any]:
 
 
 def test_without_the_annotation_there_are_no_rules() -> None:
-    """The common case."""
+    """Without the annotation there are no rules."""
     assert annotated_affinity(None) is None
     assert annotated_affinity({"other": "x"}) is None
 

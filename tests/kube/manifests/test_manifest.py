@@ -70,7 +70,7 @@ def test_yaml_in_flow_style_is_not_taken_for_broken_json(tmp_path: Path) -> None
 
 
 def test_folders_are_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
-    """Recursively, sorted, only manifests."""
+    """Folders are read recursively and in order, and nothing but manifests."""
     written(
         tmp_path,
         d__b_yaml="{kind: Pod, metadata: {name: b}}",
@@ -85,7 +85,7 @@ def test_folders_are_read_in_order_without_what_is_hidden(tmp_path: Path) -> Non
 
 
 def test_standard_input_is_a_dash() -> None:
-    """As with kubectl."""
+    """A dash stands for standard input, as with kubectl."""
     manifests = load(["-"], io.BytesIO(b"\xef\xbb\xbf" + POD.encode()))
     assert titles(manifests) == ["Pod default/web"]
     assert str(manifests[0]) == "standard input: Pod default/web"
@@ -416,7 +416,7 @@ def test_lists_in_lists_have_an_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["empty.json", "empty.yaml"])
 @pytest.mark.parametrize("text", ["", " \n", "\ufeff"])
 def test_empty_files_hold_nothing(tmp_path: Path, file: str, text: str) -> None:
-    """Whatever they are called."""
+    """Empty files hold nothing, whatever they are called."""
     (tmp_path / file).write_text(text)
     assert load([file]) == []
 
@@ -462,7 +462,7 @@ def test_what_is_there_twice_is_named_with_both_places(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """Missing, empty of manifests, not text, not a file."""
+    """A file that is missing, no text or no file, and a folder without manifests, are told in a sentence."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "latin.yaml").write_bytes(b"a: b\nname: M\xfcller\n")
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")

@@ -102,7 +102,7 @@ def test_a_rule_is_judged_by_what_it_selects(term: Json, is_closed: bool) -> Non
 
 
 def test_most_pods_keep_nothing() -> None:
-    """Neither a pod without rules, nor preferences, nor affinity."""
+    """A pod without rules keeps nothing for itself, nor does one with preferences or affinity."""
     soft = {"weight": 1, "podAffinityTerm": {**ALL, "topologyKey": HOSTNAME}}
     for affinity in (
         None,
@@ -118,7 +118,7 @@ def test_most_pods_keep_nothing() -> None:
 
 
 def test_rules_of_the_annotation_count() -> None:
-    """Also those that must hold while the pod runs."""
+    """Rules of the annotation count, also those that must hold while the pod runs."""
     terms = [{**ALL, "topologyKey": ZONE}]
     rules = {"podAntiAffinity": {"requiredDuringSchedulingRequiredDuringExecution": terms}}
     raw = {"metadata": {"name": "p", "annotations": {"berth.dev/affinity": json.dumps(rules)}}, "spec": {}}
@@ -149,7 +149,7 @@ def test_pods_are_charged_for_what_they_could_and_do_block(
 
 
 def test_a_machine_that_pods_are_pinned_to_is_charged_once() -> None:
-    """However many wait for it, or have it: it can be blocked only once."""
+    """A machine is charged once, however many pods wait for it or have it."""
     pinned = pod(HOSTNAME, nodeSelector={HOSTNAME: "c"})
     other = pod(HOSTNAME, nodeSelector={HOSTNAME: "c"}, tolerations=[{"operator": "Exists"}])
     assert cost([pinned, pinned, other, pod(HOSTNAME, node="c")], THREE) == BlockedNodes(1, 3920, 2 * GI)

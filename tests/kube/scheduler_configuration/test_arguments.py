@@ -194,7 +194,7 @@ def test_node_resources_fit_args() -> None:
     ],
 )
 def test_wrong_fit_args(fields: str, sentence: str) -> None:
-    """kube-scheduler's conditions on NodeResourcesFitArgs."""
+    """NodeResourcesFitArgs are refused on kube-scheduler's conditions."""
     if fields.startswith("ratio "):
         shape = fields.removeprefix("ratio ")
         ratio = f"{{shape: {shape}}}"
@@ -207,7 +207,7 @@ def test_wrong_fit_args(fields: str, sentence: str) -> None:
 
 
 def test_other_args() -> None:
-    """Of the rest, everything kube-scheduler has."""
+    """Of the other plugins' arguments everything is read that kube-scheduler has."""
     balanced = args(
         "NodeResourcesBalancedAllocation", "{resources: [{name: cpu}, {name: example.com/gpu, weight: 1}]}"
     )

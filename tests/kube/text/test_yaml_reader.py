@@ -56,7 +56,7 @@ def test_scalars(scalar: str, expected: object) -> None:
 
 
 def test_keys_are_strings() -> None:
-    """JSON has no other keys."""
+    """Keys are read as strings, since JSON has no other keys."""
     assert only("{1: a, true: b, 1.5: c}") == {"1": "a", "true": "b", "1.5": "c"}
 
 

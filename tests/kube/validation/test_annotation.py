@@ -82,7 +82,7 @@ def test_what_cannot_be_followed(rules: object, field: str, told: str) -> None:
 
 
 def test_too_much_together_with_the_spec() -> None:
-    """Each on its own is fine."""
+    """Annotation and spec are refused if they are too much together, though each is fine alone."""
     terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(101)]
     rules = nodes(*terms, rule=REQUIRED)
     assert "10201 combinations" in (fault_of(annotated(rules, rules)) or "")

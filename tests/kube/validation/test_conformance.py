@@ -37,7 +37,7 @@ def found(raw: dict[str, Any]) -> list[Triple]:
 
 
 def test_recorded_verdicts_are_reproduced() -> None:
-    """Field, type and detail of every error, and no error more."""
+    """Field, type and detail of every recorded error come out, and no error more."""
     count = 0
     for line in lines(VALIDATION):
         recorded = line["expect"]["validation"]

@@ -40,7 +40,7 @@ def errors(kind: str, text: str) -> list[str]:
     ],
 )
 def test_what_is_fine(kind: str, text: str) -> None:
-    """A minimal object of every kind."""
+    """A minimal object of every kind is valid."""
     assert errors(kind, text) == []
 
 

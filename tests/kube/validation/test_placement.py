@@ -172,7 +172,7 @@ def test_terms_of_the_proposal(side: str, term: str, field: str, detail: str) ->
 
 @pytest.mark.parametrize("weight", [0, 101, -1])
 def test_weights_are_from_1_to_100(weight: int) -> None:
-    """As those of preferred pod affinity."""
+    """Weights are bounded as those of preferred pod affinity."""
     text = f"workloadAffinity: {{{PREFERRED}: [{{weight: {weight}, workloadAffinityTerm: {{}}}}]}}"
     assert only(text) == (f"spec.placement.workloadAffinity.{PREFERRED}[0].weight", WEIGHT_RANGE)
 
@@ -194,20 +194,20 @@ def test_a_preference_needs_a_term() -> None:
     ],
 )  # fmt: skip
 def test_the_same_workloads_cannot_be_together_and_apart(near: str, apart: str) -> None:
-    """However the two rules are written."""
+    """The same workloads cannot be together and apart, however the two rules are written."""
     text = f"workloadAffinity: {{{near}}}, workloadAntiAffinity: {{{REQUIRED}: [{apart}]}}"
     assert only(text) == (f"spec.placement.workloadAntiAffinity.{REQUIRED}[0]", rules.SAME_TERM)
 
 
 def test_an_anti_affinity_group_conflicts_with_an_affinity_term() -> None:
-    """Karmada's form of the one, the proposal's of the other."""
+    """The one conflicts in Karmada's form with the other in the proposal's."""
     near = f"{REQUIRED}: [{{labelSelector: {{}}, matchLabelKeys: [a]}}], antiAffinity: {{groupByLabelKey: a}}"
     at, _ = only(f"workloadAffinity: {{{near}}}")
     assert at == f"spec.placement.workloadAffinity.{REQUIRED}[0]"
 
 
 def test_terms_for_different_domains_do_not_conflict() -> None:
-    """The same region, but another zone."""
+    """Terms for the same region and for another cluster do not conflict."""
     near = f"workloadAffinity: {{{REQUIRED}: [{{labelSelector: {{}}, topologyKey: region}}]}}"
     assert errors(f"{near}, workloadAntiAffinity: {{{REQUIRED}: [{{labelSelector: {{}}}}]}}") == []
 
@@ -233,7 +233,7 @@ WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name
 
 
 def test_a_policy_selects_in_its_namespace() -> None:
-    """Others are none of its business."""
+    """A policy that selects in another namespace than its own is refused."""
     (error,) = policy(resourceSelectors=[{**WEB, "namespace": "bank"}])
     assert error == (
         'spec.resourceSelectors[0].namespace: Invalid value: "bank": '
@@ -258,7 +258,7 @@ def test_selectors_are_label_selectors() -> None:
 
 
 def test_the_annotation_is_checked_with_the_placement() -> None:
-    """By itself, and for what it contradicts."""
+    """The annotation is checked by itself, and for what it contradicts in the placement."""
     (error,) = policy(annotation="workloadAffinities: {}", resourceSelectors=[WEB])
     assert error.startswith("metadata.annotations[berth.dev/workload-affinity].workloadAffinities")
     term = f"{{{REQUIRED}: [{{labelSelector: {{}}, matchLabelKeys: ['']}}]}}"

@@ -63,7 +63,7 @@ def test_a_plain_pod_is_valid() -> None:
     ],
 )
 def test_metadata(metadata: str, expected: list[str]) -> None:
-    """Names, the annotations Kubernetes reads, owners."""
+    """Names, owners and the annotations that Kubernetes reads are checked."""
     given = written.value(metadata)
     found = errors("", json.dumps(given))
     assert len(found) == len(expected)
@@ -72,7 +72,7 @@ def test_metadata(metadata: str, expected: list[str]) -> None:
 
 
 def test_annotations_have_a_size_limit() -> None:
-    """256 KiB of keys and values, counted in bytes."""
+    """Keys and values may have 256 KiB together, counted in bytes."""
     fits = {"annotations": {"a": "é" * (128 * 1024 - 1)}}
     assert errors("", json.dumps(fits)) == []
     too_much = {"annotations": {"a": "é" * (128 * 1024)}}
@@ -102,7 +102,7 @@ def test_annotations_have_a_size_limit() -> None:
     ],
 )
 def test_resources_of_a_container(resources: str, expected: str) -> None:
-    """Names, amounts, requests against limits."""
+    """Names, amounts and requests against limits are checked."""
     assert any(expected in error for error in errors(containers(f"resources: {resources}")))
 
 
@@ -207,7 +207,7 @@ def test_overhead_is_checked_like_limits() -> None:
     ],
 )
 def test_the_rest_of_the_spec(spec: str, expected: str) -> None:
-    """Containers, ports, policies, gates, volumes."""
+    """Containers, ports, policies, gates and volumes are checked."""
     assert any(expected in error for error in errors(spec))
 
 
@@ -222,7 +222,7 @@ def test_an_unknown_operator_is_reported_where_it_stands(variant: str) -> None:
 
 @pytest.mark.parametrize("side", ["podAffinity", "podAntiAffinity"])
 def test_execution_time_pod_rules_are_checked(side: str) -> None:
-    """Under their own path, label keys included."""
+    """Execution-time pod rules are checked under their own path, label keys included."""
     term = "{labelSelector: {matchLabels: {a: x}}, matchLabelKeys: [a], topologyKey: -}"
     found = errors(f"affinity: {{{side}: {{{EXECUTION}: [{term}]}}}}", "labels: {a: x}")
     path = f"spec.affinity.{side}.{EXECUTION}[0]"

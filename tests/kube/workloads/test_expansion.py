@@ -74,7 +74,7 @@ ALL_KINDS = [
 
 
 def test_every_kind_of_workload_makes_valid_pods() -> None:
-    """One replica by default, owned, labelled, defaulted and acceptable to the API server."""
+    """Each makes one replica by default, owned, labelled and acceptable to the API server."""
     expansion = expand(manifests(*ALL_KINDS), node_names=["node-1"])
     assert len(expansion.pods) == len(ALL_KINDS)
     for pod in expansion.pods:
@@ -335,7 +335,7 @@ def test_too_many_pods_are_not_made(text: str, field: str, monkeypatch: pytest.M
 
 
 def test_too_many_pods_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each workload may be modest."""
+    """Too many pods together are refused, though each workload is modest."""
     monkeypatch.setattr(expansion, "MAX_PODS", 5)
     pair = [workload("ReplicaSet", "replicas: 3", name=name) for name in ("a", "b")]
     assert len(expand(manifests(pair[0])).pods) == 3

@@ -64,7 +64,7 @@ def spec(api: FakeApi) -> Raw:
     ],
 )
 def test_settings_are_checked(given_settings: dict[str, float], complaint: str) -> None:
-    """As client-go checks them."""
+    """Settings are refused on the conditions of client-go."""
     with pytest.raises(ValueError, match=complaint):
         ElectionSettings(**given_settings)  # type: ignore[arg-type]
 
@@ -75,7 +75,7 @@ def test_every_candidate_has_a_name_of_its_own() -> None:
 
 
 def test_the_record_is_client_gos() -> None:
-    """Created, renewed and taken over with the same fields."""
+    """The lease is created, renewed and taken over with client-go's fields."""
     first = Election(ElectionSettings(identity="a"))
     lease = first.claim(WALL)
     assert lease == {
@@ -187,7 +187,7 @@ class _Simulated:
     )
 )
 def test_there_are_never_two_leaders(steps: list[tuple[int, str, float]]) -> None:
-    """However candidates are interleaved, delayed, killed and cut off from answers."""
+    """However candidates are interleaved, delayed, killed and cut off, no two lead at once."""
     server, now, names = _Server(), 0.0, iter(range(1000))
 
     def candidate() -> _Simulated:
@@ -351,7 +351,7 @@ def test_a_leader_that_was_replaced_stops_at_once() -> None:
 
 
 def test_a_lease_that_was_deleted_is_made_again() -> None:
-    """The leader goes on."""
+    """The leader goes on, and makes the lease again that was deleted."""
 
     async def story() -> None:
         api = FakeApi()

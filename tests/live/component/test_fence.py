@@ -99,7 +99,7 @@ def test_a_lease_lasts_until_the_renew_deadline() -> None:
 
 
 def test_after_a_pause_the_lease_counts_only_once_it_was_renewed() -> None:
-    """Even within the deadline, and an answer to what was asked before the pause is not enough."""
+    """Within the deadline, too, only an answer to what was asked after the pause renews the lease."""
     election = Election(ElectionSettings(identity="a", retry=2.0, renew_deadline=10.0))
     election.runs(100.0)
     election.wrote(election.claim(0.0), 100.0)
@@ -122,7 +122,7 @@ def test_the_clock_goes_on_while_the_machine_sleeps() -> None:
 
 
 def test_not_a_byte_is_sent_when_the_fence_closed_on_the_way() -> None:
-    """Also when there is a connection already: the head of the request waits for its body."""
+    """Nothing is sent on a connection that is there already: the head of a request waits for its body."""
 
     async def story() -> None:
         received: list[bytes] = []
@@ -151,7 +151,7 @@ def test_not_a_byte_is_sent_when_the_fence_closed_on_the_way() -> None:
 
 
 def test_what_was_held_back_is_sent_when_it_may_be() -> None:
-    """Once, by the one that asked for it."""
+    """A request that was held back is sent once, when it may be."""
 
     async def story() -> None:
         api = await with_a_pod()
@@ -290,7 +290,7 @@ def test_a_leader_whose_sleep_nobody_noticed_goes_on() -> None:
 
 
 def test_a_lease_that_another_one_had_meanwhile_is_not_taken_back() -> None:
-    """Though it is free again: what was decided before the pause may be wrong by now."""
+    """A lease that is free again is not taken back: what was decided before may be wrong by now."""
 
     async def story() -> None:
         api, clock = await with_a_pod(), Clock()
@@ -345,7 +345,7 @@ def test_one_that_cannot_renew_stops_sending_before_it_stops_working() -> None:
 
 @pytest.mark.parametrize("elects", [True, False])
 def test_every_component_that_elects_is_fenced(tmp_path: Path, *, elects: bool) -> None:
-    """Whatever it does; one that runs alone is not."""
+    """Every component that elects is fenced, and one that runs alone is not."""
 
     def no_discovery(method: str, path: str) -> None:
         if (method, path) == ("GET", "/api"):

@@ -76,7 +76,7 @@ def test_garbage_is_looked_for_once_everything_was_listed(tmp_path: Path) -> Non
 def test_health_is_told_once_everything_was_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, listed: bool
 ) -> None:
-    """Or after a while; who asks before has to wait for the answer, but is not turned away."""
+    """Who asks for the health waits until all was listed, or for a while, and is not turned away."""
     monkeypatch.setattr(lifecycle, "_UNANSWERED", 60.0 if listed else 0.2)
 
     async def story() -> None:

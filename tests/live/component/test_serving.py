@@ -116,7 +116,7 @@ def test_health_is_told_in_kubernetes_words() -> None:
 
 
 def test_a_check_that_breaks_has_failed() -> None:
-    """The endpoint goes on."""
+    """A check that raises has failed, and the endpoint goes on."""
 
     def broken() -> str | None:
         raise RuntimeError("oh")
@@ -149,7 +149,7 @@ def test_metrics_are_prometheus_or_open_metrics() -> None:
 
 
 def test_nothing_else_is_there() -> None:
-    """Unknown paths and checks, and writing."""
+    """Unknown paths and checks are not found, and nothing can be written."""
 
     async def story() -> None:
         async with component({"a": lambda: None}) as seen:

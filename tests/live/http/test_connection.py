@@ -77,7 +77,7 @@ def test_frames_come_as_they_are_sent() -> None:
 
 
 def test_a_watch_that_ended_leaves_its_connection() -> None:
-    """The next request goes on it."""
+    """The next request goes on the connection of a watch that ended."""
 
     async def story() -> None:
         async def script(writer: asyncio.StreamWriter) -> None:
@@ -110,7 +110,7 @@ def test_a_stream_that_is_cut_off() -> None:
 
 
 def test_a_stream_without_a_length() -> None:
-    """Its end is that of the connection."""
+    """A stream without a length ends with its connection."""
 
     async def story() -> None:
         async def script(writer: asyncio.StreamWriter) -> None:
@@ -184,7 +184,7 @@ def test_a_refused_watch() -> None:
 
 
 def test_who_stops_reading_hangs_up() -> None:
-    """So does who is cancelled while nothing comes."""
+    """Who stops reading, or is cancelled while nothing comes, closes the connection."""
 
     async def story() -> None:
         async def script(writer: asyncio.StreamWriter) -> None:

@@ -18,7 +18,7 @@ FIELDS = st.lists(st.tuples(NAMES, VALUES), max_size=12)
 def test_of_what_others_pack_the_fields_that_matter_are_read(
     *, fields: list[tuple[str, str]], status: int, retry: int, huffman: bool
 ) -> None:
-    """Whatever stands between them, coded or not."""
+    """The fields that matter are read whatever stands between them, coded or not."""
     packing = other.Encoder()
     packing.header_table_size = 0
     block = packing.encode(
@@ -69,7 +69,7 @@ def test_what_is_no_head_is_told(block: bytes) -> None:
     ],
 )
 def test_what_a_head_cannot_be(block: bytes, why: str) -> None:
-    """Why it is none is told."""
+    """A head that cannot be one is refused, and it is told why."""
     with pytest.raises(ValueError, match=why):
         hpack.read_head(block)
 

@@ -144,7 +144,7 @@ def test_refusals_and_packed_answers(tmp_path: Path) -> None:
 
 
 def test_answers_of_every_form(tmp_path: Path) -> None:
-    """Announced, padded, in pieces, and with something after them."""
+    """An answer is read that is announced, padded, in pieces, and has something after it."""
 
     async def story() -> None:
         async def answering(call: Call) -> None:
@@ -187,7 +187,7 @@ def test_who_waits_no_longer_disturbs_nobody(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given up, and only it."""
+    """An answer that is too large is given up, and no other one with it."""
     monkeypatch.setattr(transport, "LARGEST", 1000)
 
     async def story() -> None:
@@ -278,7 +278,7 @@ def test_a_reader_that_is_behind_keeps_the_server_waiting(
 
 
 def test_what_the_server_has_not_begun_with_is_asked_again(tmp_path: Path) -> None:
-    """Even what changes something: the server says that nothing happened."""
+    """A request that the server has not begun with is made again, even one that changes something."""
 
     async def story() -> None:
         async def answering(call: Call) -> None:
@@ -431,7 +431,7 @@ def test_a_connection_that_was_idle_for_long_is_not_trusted(
 
 
 def test_http2_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the variable that other Kubernetes clients know."""
+    """DISABLE_HTTP2, which other Kubernetes clients know, turns HTTP/2 off."""
     monkeypatch.setenv("DISABLE_HTTP2", "1")
     spoken: list[str | None] = []
 

@@ -292,7 +292,7 @@ def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.
 
 
 def test_a_name_that_needs_quoting() -> None:
-    """It is quoted."""
+    """A name that needs quoting is quoted in the path."""
 
     async def story() -> None:
         async with wired(lambda _: CREATED) as (wire, client):
@@ -365,7 +365,7 @@ def test_a_list_that_is_cut_off() -> None:
 
 
 def test_lists_may_be_gzipped() -> None:
-    """If they are asked for in this way."""
+    """Lists are unpacked if they were asked for compressed."""
 
     async def story() -> None:
         packed = listed(gzip.compress(b'{"items":[]}'), b"Content-Encoding: gzip")

@@ -32,7 +32,7 @@ async def get(transport: Transport, **headers: str) -> int:
 
 
 def test_whose_certificate_it_is(tmp_path: Path) -> None:
-    """That of the URL's host, unless another name is given; whoever else has one is not trusted."""
+    """The certificate is to be of the URL's host, or of the name given instead, and of nobody else."""
 
     async def story() -> None:
         server, trusting = certified(tmp_path, "kubernetes")

@@ -164,7 +164,7 @@ def test_the_limit_judges_what_a_selector_can_match(where: Json, beyond: bool) -
 
 
 def test_the_limit_can_be_set() -> None:
-    """Off, for every rule, other keys, not for a namespace."""
+    """The limit can be off, be for every rule, have other keys, and leave a namespace out."""
     beyond, usual = pod(apart(term(ZONE, **EVERYWHERE))), pod(affinity=apart(term(ZONE)))
     strict = AntiAffinityLimit(every_rule=True)
     wide = AntiAffinityLimit(topology_keys=(ZONE,))
@@ -273,7 +273,7 @@ def test_rules_that_never_mean_anything_are_remarked_upon(rules: Json, warning: 
 
 
 def test_an_annotation_in_the_wrong_place_is_remarked_upon() -> None:
-    """On the workload instead of its pods; once, not at every update."""
+    """An annotation on a workload instead of its pods is remarked upon once, not at every update."""
     named: Json = {"kind": "Deployment", "group": "apps"}
     wrong = {**within("Deployment", "apps", pod()), "metadata": pod(GOOD)["metadata"]}
     found = verdict_on(review(wrong, **named))

@@ -59,7 +59,7 @@ def test_a_pod_without_a_name_is_called_by_its_prefix() -> None:
 
 
 def test_refusals_stay_short() -> None:
-    """Whatever the annotation holds."""
+    """Refusals stay short, whatever the annotation holds."""
     errors = [FieldError("a", "FieldValueInvalid", "no", "x" * 200_000)] * 50
     status = response(review(pod()), errors, ["y" * 5000] * 50)["status"]
     assert len(status["message"]) < 25_000

@@ -85,7 +85,7 @@ def asked(uid: str = "u", *, dry_run: bool = False, **more: Any) -> admission.Ad
 
 
 def test_a_pod_is_charged_for_the_largest_node() -> None:
-    """And noted with the quota, so that nobody takes it back before the pod is seen."""
+    """A charge is noted with the quota, so that nobody takes it back before the pod is seen."""
     server = Server()
     assert asyncio.run(QuotaCharger(server).charge(asked("u1"))) == ""
     assert server.used == "8"
@@ -93,7 +93,7 @@ def test_a_pod_is_charged_for_the_largest_node() -> None:
 
 
 def test_beyond_the_quota_is_refused() -> None:
-    """With upstream's words, and nothing is written."""
+    """What exceeds the quota is refused with upstream's words, and nothing is written."""
     server = Server(hard="7")
     assert asyncio.run(QuotaCharger(server).charge(asked())) == (
         f"exceeded quota: q, requested: {CPU}=8, used: {CPU}=0, limited: {CPU}=7"
@@ -102,14 +102,14 @@ def test_beyond_the_quota_is_refused() -> None:
 
 
 def test_a_dry_run_charges_nothing() -> None:
-    """It is only told."""
+    """A dry run is answered without a charge."""
     server = Server()
     assert asyncio.run(QuotaCharger(server).charge(asked(dry_run=True))) == ""
     assert server.used == "0"
 
 
 def test_nobody_gets_in_before_it_is_counted() -> None:
-    """While `berth controllers` has not said what is used."""
+    """Pods are refused while `berth controllers` has not said what is used."""
     refused = asyncio.run(QuotaCharger(Server(used=None)).charge(asked()))
     assert refused == f"status unknown for quota: q, resources: {CPU}"
 
@@ -128,7 +128,7 @@ def test_concurrent_charges_do_not_exceed_it() -> None:
 
 
 def test_other_pods_cost_nothing() -> None:
-    """Not even a look at the quotas."""
+    """For pods without exclusive rules the quotas are not even listed."""
     plain = admission.read(json.dumps(review(pod(affinity=apart(term(HOSTNAME))))).encode())
     server = Server(hard="0")
     assert asyncio.run(QuotaCharger(server).charge(plain)) == ""

@@ -196,7 +196,7 @@ def test_not_everybody_may_speak_for_others(client: Client, space: str) -> None:
     ],
 )
 def test_roles_that_say_nothing_are_refused(client: Client, plural: str, body: Json, message: str) -> None:
-    """A rule without verbs or groups, a binding to no kind of role or to no kind of subject: 422."""
+    """A rule without verbs or groups is a 422, as is a binding to no kind of role or of subject."""
     answer = client.post(f"{RBAC}/{plural}", body)
     assert (answer.status, message in answer.message) == (422, True), answer.message
 

@@ -225,7 +225,7 @@ def test_fields_given_twice(client: Client, space: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["Strict", "Warn"])
 def test_fields_given_twice_in_yaml(client: Client, space: str, mode: str) -> None:
-    """The same for YAML, with the line."""
+    """A key given twice in YAML is told or refused, as `fieldValidation` asks, with its line."""
     answer = client.send(
         "POST", f"{space}/configmaps", _TWICE_IN_YAML, content_type="application/yaml", fieldValidation=mode
     )

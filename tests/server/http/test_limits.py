@@ -51,7 +51,7 @@ def test_heads_have_a_size(client: Client, lines: list[str]) -> None:
 
 
 def test_paths_have_a_size(client: Client) -> None:
-    """So is a path, and one that goes on without end before it has ended."""
+    """A path that is too long is refused, also one that has not ended yet."""
     assert answer(client, head(client, "", "", path="/" + "a" * HEAD_LIMIT)).startswith(b"HTTP/1.1 431 ")
     assert answer(client, b"GET /" + b"a" * 4 * HEAD_LIMIT).startswith(b"HTTP/1.1 431 ")
 
@@ -209,7 +209,7 @@ def test_a_slow_watcher_is_cut_off(client: Client, space: str, monkeypatch: pyte
 
 
 def test_answers_are_the_same_whether_sent_at_once_or_not(client: Client, space: str) -> None:
-    """Two requests one after the other without a pause, then one without a body, then the last."""
+    """Requests without a pause between them, one of them without a body, get the usual answers."""
     client.made(f"{space}/configmaps", config_map("a", key="value"))
     path = f"{space}/configmaps/a"
     told = client.get(path).body

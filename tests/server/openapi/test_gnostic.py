@@ -31,7 +31,7 @@ def without_empty_lists(value: Any) -> Any:
 
 
 def test_it_says_what_the_json_document_says() -> None:
-    """All of it: paths, definitions, parameters, security."""
+    """Paths, definitions, parameters and security are those of the JSON document."""
     served = OpenApi(BUILTIN, SchemaRegistry())
     assert without_empty_lists(json.loads(served.v2())) == read(served.v2_protobuf())
 

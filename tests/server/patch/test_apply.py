@@ -427,7 +427,7 @@ def test_what_kubectl_applied_before_is_taken_over() -> None:
 
 
 def test_others_still_have_to_be_asked() -> None:
-    """Not by another name, not what somebody changed since, and not without the annotation."""
+    """Under another name, after another's change, or without the annotation it is a conflict."""
     before = client_side(3)
     with pytest.raises(StatusError, match="conflict"):
         applied(before, deployment(replicas=5), "somebody")

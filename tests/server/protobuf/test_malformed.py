@@ -111,7 +111,7 @@ def test_random_message(kind: tuple[str, str], data: bytes) -> None:
 
 @given(st.integers(0, len(_WHOLE)), st.binary(max_size=4), st.integers(0, 4))
 def test_damaged(at: int, inserted: bytes, removed: int) -> None:
-    """A real message with a few bytes changed, or cut short."""
+    """A real message with bytes changed, or cut short, decodes or raises ProtobufError."""
     _read(_WHOLE[:at] + inserted + _WHOLE[at + removed :])
     _read(_WHOLE[:at])
 

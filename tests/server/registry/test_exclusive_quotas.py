@@ -181,13 +181,13 @@ def test_pods_on_one_node_are_charged_together(server: Client) -> None:
 
 
 def test_concurrent_creates_do_not_exceed_it(server: Client) -> None:
-    """As with any other resource."""
+    """Concurrent creates do not exceed the quota, as with any other resource."""
     server.made(f"{SPACE}/resourcequotas", quota(nodes="4"))
     assert server.post_at_once(f"{SPACE}/pods", exclusive) == [201] * 4 + [403] * 8
 
 
 def test_the_average_can_be_charged_instead(tmp_path: Path) -> None:
-    """A setting of the server."""
+    """A setting of the server has the average node charged instead of the largest."""
     with running_server(tmp_path, exclusive_charge=AVERAGE) as client:
         prepared(client)
         client.made(f"{SPACE}/resourcequotas", quota(cpu="100"))
@@ -223,7 +223,7 @@ def test_some_are_trusted_without_the_limit(tmp_path: Path) -> None:
 
 
 def test_every_rule_can_be_limited(tmp_path: Path) -> None:
-    """And other keys allowed, as with the webhook."""
+    """Every rule can be limited and other keys be allowed, as with the webhook."""
     limit = AntiAffinityLimit(every_rule=True, topology_keys=("rack",))
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     with running_server(tmp_path, policy=AdmissionPolicy(limit=limit)) as client:

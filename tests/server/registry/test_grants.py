@@ -95,7 +95,7 @@ def test_what_is_held_is_what_the_slow_way_says(held: list[RawObject], granted: 
     ],
 )
 def test_what_is_missing_is_told_as_upstream_does(granted: RawObject, lines: list[str]) -> None:
-    """A line for each resource with the verbs that lack, one for each path and verb."""
+    """There is a line for each resource with the verbs that lack, and one for each path and verb."""
     held = [
         rule("get list", "pods"),
         rule("get", "*/status"),

@@ -137,7 +137,7 @@ def test_whoever_writes_the_status_is_corrected(client: Client, space: str) -> N
 
 
 def test_custom_resources_count(client: Client, space: str) -> None:
-    """Also when their definition comes after the quota."""
+    """Custom resources count, also when their definition comes after the quota."""
     limits = {"count/widgets.example.com": "1"}
     client.made(f"{space}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": limits}})
     assert used(client, space) == {}

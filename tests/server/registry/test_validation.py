@@ -146,7 +146,7 @@ def test_directions_of_a_network_policy(client: Client, space: str) -> None:
 
 
 def test_defaults_of_an_autoscaler(client: Client, space: str) -> None:
-    """By the processors, and one replica at least."""
+    """An autoscaler goes by the processors by default, and has one replica at least."""
     spec = {"scaleTargetRef": _TARGET, "maxReplicas": 3}
     made = client.made(path_of(space, "horizontalpodautoscalers"), {"metadata": {"name": "a"}, "spec": spec})
     assert made["spec"]["minReplicas"] == 1

@@ -30,7 +30,7 @@ def test_created_metadata(client: Client, space: str) -> None:
 
 
 def test_a_creator_owns_what_they_said(client: Client, space: str) -> None:
-    """And the defaults, but not what admission adds to their object."""
+    """A creator owns what they said and the defaults, but not what admission adds."""
     (entry,) = client.made(f"{space}/pods", pod("a"))["metadata"]["managedFields"]
     owned = entry["fieldsV1"]["f:spec"]
     assert {"f:containers", "f:restartPolicy", "f:schedulerName"} <= set(owned)
@@ -65,7 +65,7 @@ def test_generate_name(client: Client, space: str) -> None:
 
 
 def test_stale_update_conflicts(client: Client, space: str) -> None:
-    """Optimistic concurrency, with upstream's words."""
+    """An update of an older version is a conflict with upstream's words, and changes nothing."""
     path = f"{space}/configmaps/a"
     old = client.made(f"{space}/configmaps", config_map("a"))
     assert client.put(path, {**old, "data": {"k": "1"}}).status == 200

@@ -223,7 +223,7 @@ def _each_beginning(memory: Path, error: int, chance: random.Random) -> None:
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """So on a real one: wherever writing stops, what was acknowledged is there; later writes work again."""
+    """Wherever a full disk stops writing, what was acknowledged is there, and later writes work."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limited(limit: int) -> int:

@@ -41,7 +41,7 @@ def node(name: str, **labels: str) -> NodeBuilder:
 
 @pytest.mark.usefixtures("at_work")
 def test_the_annotation_holds_while_a_pod_is_placed_and_while_it_runs(scheduled: ClusterWorld) -> None:
-    """The nine steps."""
+    """A pod whose rule stops holding is evicted, and the next waits for a node where it holds."""
     nine_steps(scheduled, annotated, node)
 
 

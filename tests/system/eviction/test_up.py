@@ -107,7 +107,7 @@ def is_judged(world: PlaneWorld, name: str) -> None:
 
 
 def test_a_rule_holds_while_a_pod_is_placed_and_while_it_runs(world: PlaneWorld) -> None:
-    """The nine steps."""
+    """A pod whose rule stops holding is evicted, and the next waits for a node where it holds."""
     nine_steps(world, native, hollow, starts=True)
     running(world, "web")
 

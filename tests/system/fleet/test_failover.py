@@ -78,7 +78,7 @@ def test_what_has_too_little_room_keeps_its_clusters(placed: FleetWorld) -> None
 
 
 def test_what_cluster_affinity_no_longer_matches_is_left(placed: FleetWorld) -> None:
-    """The condition says why."""
+    """A cluster that the affinity no longer matches is left, and the condition says why."""
     world = placed
     world.clusters("m1", "m2")
     world.detected(single("a"), {})

@@ -131,13 +131,13 @@ def keeps_together(world: FleetWorld, make: Make) -> None:
 
 @pytest.mark.parametrize("make", forms("antiAffinity"))
 def test_duplicates_stay_apart(placed: FleetWorld, make: Make) -> None:
-    """Story 1: pipelines that back each other up."""
+    """Pipelines that back each other up are on different clusters (story 1)."""
     keeps_apart(placed, make)
 
 
 @pytest.mark.parametrize("make", forms("affinity"))
 def test_shards_stay_together(placed: FleetWorld, make: Make) -> None:
-    """Story 2: the jobs of one training."""
+    """The jobs of one training stay on one cluster (story 2)."""
     keeps_together(placed, make)
 
 
@@ -202,7 +202,7 @@ def _probe() -> Json:
 @pytest.mark.usefixtures("_stock")
 class TestOnKarmadasOwnDefinitions:
     def test_the_fields_of_the_proposal_are_lost(self, placed: FleetWorld) -> None:
-        """Which is why there is an annotation."""
+        """Karmada drops the fields of the proposal, which is why there is an annotation."""
         placed.clusters("m1")
         for name in "ab":
             terms("antiAffinity")(placed, name, "payments")

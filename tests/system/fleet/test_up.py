@@ -75,7 +75,7 @@ def test_duplicate_pipelines_survive_a_cluster(plane: Up) -> None:
 
 
 def test_the_proposals_flink_example(plane: Up) -> None:
-    """A selector and matchLabelKeys, as native fields."""
+    """The native fields keep replicas of a job, chosen by selector and matchLabelKeys, apart."""
     apply(plane, "ha-flink-deployment")
     found = targets(plane, "user-namespace", 5)
     for job in ("indexer", "aggregator"):

@@ -78,7 +78,7 @@ SENTENCE = (
 
 
 def test_the_reasons_are_kube_schedulers_sentence(scheduled: ClusterWorld) -> None:
-    """In the condition and in the event, word by word."""
+    """The sentence is in the condition and in the event, word by word."""
     ssd = {"disk": "ssd"}
     scheduled.nodes(
         make_node("small").labels(ssd).capacity(cpu="1"),
@@ -96,7 +96,7 @@ def test_the_reasons_are_kube_schedulers_sentence(scheduled: ClusterWorld) -> No
 
 
 def test_without_nodes_nothing_fits(scheduled: ClusterWorld) -> None:
-    """There is a sentence for that, too."""
+    """Without nodes the condition has kube-scheduler's sentence for that."""
     scheduled.pod(make_pod("web"))
 
     assert scheduled.refused("web").startswith("no nodes available to schedule pods")

@@ -147,7 +147,7 @@ def test_a_claim_that_waits_for_its_consumer_is_told_the_node(scheduled: Cluster
 
 
 def test_the_pod_that_waits_for_its_volume_keeps_its_room(scheduled: ClusterWorld) -> None:
-    """Nobody else gets it meanwhile."""
+    """Nobody else gets the room of a pod that waits for its volume."""
     scheduled.nodes(zoned("n1", "a").capacity(cpu="2"))
     data = claim(scheduled, storageClassName=storage_class(scheduled, "WaitForFirstConsumer"))
     with_claim(make_pod("db").requests(cpu="2"), scheduled)

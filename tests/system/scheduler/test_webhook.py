@@ -183,7 +183,7 @@ def test_every_kind_of_template_is_checked(world: ClusterWorld, asked: WebhookPr
 
 
 def test_warnings_reach_the_user(world: ClusterWorld, asked: WebhookProcess) -> None:
-    """Such as an annotation on a Deployment instead of on its pods."""
+    """The user sees the warning about an annotation on a Deployment instead of on its pods."""
     body = workload("Deployment", pod_template())
     body["metadata"]["annotations"] = {"berth.dev/affinity": GOOD}
     prefix, plural = PLACES["Deployment"]
@@ -313,12 +313,12 @@ def test_the_policy_refuses_an_annotation_it_cannot_judge(world: ClusterWorld) -
 
 @pytest.mark.usefixtures("policy")
 def test_subresources_are_no_way_round_the_policy(world: ClusterWorld) -> None:
-    """As with the webhook."""
+    """Subresources are no way round the policy, as they are none round the webhook."""
     check_bypasses(world)
 
 
 def test_the_policy_can_limit_every_rule(world: ClusterWorld) -> None:
-    """As its head says."""
+    """With every rule limited only the topology key that is allowed passes."""
     with limited(world, every_rule=True):
         refused = try_pod(world, affinity=apart(ZONE))
         assert f"required anti-affinity must have topologyKey {HOSTNAME}, not {ZONE}" in refused.message

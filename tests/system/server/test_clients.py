@@ -51,7 +51,7 @@ def kubectl(client: Client, tmp_path: Path, space: str) -> Kubectl:
 
 @needs_kubectl
 def test_apply_get_scale_delete(kubectl: Kubectl) -> None:
-    """A Deployment's day."""
+    """kubectl applies, scales, shows and deletes a Deployment."""
     body = deployment(replicas=2)
     assert kubectl("apply", "-f-", stdin=body) == "deployment.apps/web created\n"
     assert kubectl("apply", "-f-", stdin=body) == "deployment.apps/web unchanged\n"

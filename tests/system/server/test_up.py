@@ -119,7 +119,7 @@ def test_ctrl_c_stops_it(tmp_path: Path) -> None:
 
 
 def test_the_server_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
-    """However the parent ends."""
+    """The server ends when its parent was killed."""
     with up(tmp_path / "d", "--nodes", "1") as running:
         server = running.server_pid
         running.process.kill()
@@ -128,7 +128,7 @@ def test_the_server_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 
 def test_a_dead_server_ends_everything_with_a_sentence(tmp_path: Path) -> None:
-    """Nothing goes on half alive."""
+    """When the server dies all ends with a sentence, and nothing goes on half alive."""
     with up(tmp_path / "d", "--nodes", "1") as running:
         os.kill(running.server_pid, signal.SIGKILL)
         assert running.process.wait(timeout=120) == 2
@@ -146,7 +146,7 @@ def test_a_data_directory_belongs_to_one_instance(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_a_clear_error(tmp_path: Path) -> None:
-    """One sentence, exit code 2."""
+    """A taken port is told in one sentence, with exit code 2."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -164,7 +164,7 @@ def test_a_taken_port_is_a_clear_error(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_clear_errors(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Before anything is started."""
+    """Bad options are refused with a sentence and exit code 2."""
     code, error = refused("--data-dir", tmp_path / "d", *arguments)
     assert code == 2
     assert error.startswith(f"error: {message}")

@@ -94,7 +94,7 @@ def test_refused_with_a_sentence(tmp_path: Path, spoil: Callable[[Path], None], 
 
 
 def test_a_full_disk_at_start(tmp_path: Path) -> None:
-    """Not even the first file can be written: one sentence."""
+    """If not even the first file can be written one sentence says so."""
     done = subprocess.run(  # noqa: S603
         command("--data-dir", tmp_path / "data", "--port", str(free_port()), "--no-web"),
         capture_output=True,

@@ -129,7 +129,7 @@ def test_a_cordon_is_on_the_page_without_a_reload(visit: Visit, api: Client) -> 
 
 
 def test_a_placed_pod_is_explained_by_its_scores(visit: Visit, api: Client) -> None:
-    """Why there: the node's score beside the runner-up's, and what would flip it."""
+    """The page shows the node's score beside the runner-up's, and what would flip the choice."""
     (found,) = [
         item["metadata"]["name"]
         for item in api.get("/api/v1/namespaces/default/pods").json["items"]

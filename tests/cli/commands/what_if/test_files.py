@@ -137,7 +137,7 @@ def test_every_has_a_progress_bar(cluster: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_fit(cluster: Path) -> None:
-    """How many further replicas fit, and what stops the next."""
+    """It is told how many further replicas fit, and what stops the next."""
     outcome = berth("what-if", "--fit", "deploy/web", "-f", cluster)
     assert outcome.code == 0
     assert outcome.out.startswith(
@@ -156,7 +156,7 @@ profiles: [{plugins: {filter: {disabled: [{name: PodTopologySpread}]}, score: {d
 
 
 def test_versus(cluster: Path, tmp_path: Path) -> None:
-    """A configuration or a scenario: the same pods both ways, as a table and as JSON."""
+    """A configuration or a scenario is compared on the same pods, as a table and as JSON."""
     (tmp_path / "pack.yaml").write_text(PACK)
     outcome = berth("what-if", "--vs", tmp_path / "pack.yaml", "-f", cluster)
     assert outcome.code == 0
@@ -199,7 +199,7 @@ def test_a_scenario(cluster: Path, tmp_path: Path) -> None:
 
 
 def test_a_scenario_with_a_typo(cluster: Path, tmp_path: Path) -> None:
-    """File, line, and what is allowed."""
+    """A typo in a scenario is told with file, line and what is allowed."""
     (tmp_path / "s.yaml").write_text(SCENARIO.replace("skew", "scew"))
     refused = berth("what-if", "--scenario", tmp_path / "s.yaml", "-f", cluster)
     assert refused.code == 2

@@ -42,7 +42,7 @@ def test_schedules(schedule: str, zone: str | None, since: str, expected: list[s
 
 @pytest.mark.parametrize("schedule", ["", "* * * *", "60 * * * *", "*/0 * * * *", "5-1 * * * *", "x * * * *"])
 def test_bad_schedules(schedule: str) -> None:
-    """Are errors, not surprises."""
+    """A schedule that cannot be read is an error."""
     with pytest.raises(ScheduleError):
         parse(schedule)
 

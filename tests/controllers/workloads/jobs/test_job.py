@@ -36,7 +36,7 @@ def conditions(world: Script) -> dict[str, str]:
 
 
 def test_completions_and_parallelism() -> None:
-    """No more than `parallelism` at a time, and `completions` in all."""
+    """A Job has no more than `parallelism` pods at a time, and `completions` in all."""
     world = script(completions=5, parallelism=2)
     most = 0
     while names := unfinished(world):

@@ -82,7 +82,7 @@ def test_it_fits_once_that_has_happened(name: str) -> None:
 
 
 def test_a_node_that_needs_more_than_another_is_not_told_of() -> None:
-    """And a taint that follows from a condition goes when the node recovers."""
+    """Only the node that needs least is told of, and a taint from a condition as the node's recovery."""
     nodes = [NODES[0], NODES[1].taint("gpu"), make_node("n2").taint("node.kubernetes.io/not-ready")]
     pod = new("p").node_selector(disk="ssd").build()
     waits = explained("p", *(node.build() for node in nodes), pod).waits

@@ -88,7 +88,7 @@ def test_recreate_takes_all_off_first(tmp_path: Path) -> None:
 
 
 def test_a_stateful_set_is_rolled_out_from_its_end(tmp_path: Path) -> None:
-    """One by one, the last first, down to the partition."""
+    """Pods are replaced one by one, the last first, down to the partition."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     found = after(tmp_path, "rollout sts/db", *NODES, workload("StatefulSet", "db", 3, strategy=strategy))
     assert [step.removed for step in found.rollouts] == [["default/db-2"], ["default/db-1"]]

@@ -18,7 +18,7 @@ def test_nodes_with_the_image_score_higher() -> None:
 
 
 def test_an_image_counts_by_the_share_of_nodes_that_have_it() -> None:
-    """So that pods do not all go where one rare image is."""
+    """An image on few nodes counts less, so that pods do not all go where a rare image is."""
     rare = (make_node("has").image("web:1", 500 * MIB), make_node("b"), make_node("c"), make_node("d"))
     common = (make_node("has").image("web:1", 500 * MIB), make_node("b").image("web:1", 500 * MIB))
 
@@ -31,11 +31,11 @@ def test_an_image_counts_by_the_share_of_nodes_that_have_it() -> None:
     ids=["too small to count", "threshold", "largest", "larger"],
 )
 def test_scores_lie_between_two_thresholds(size: int, score: int) -> None:
-    """From 23 MiB to 1000 MiB a container."""
+    """Scores rise from 0 at 23 MiB to the highest at 1000 MiB a container."""
     assert judged("ImageLocality", POD, make_node("n").image("web:1", size)).raw == {"n": score}
 
 
 def test_it_refuses_no_node() -> None:
-    """Images can be pulled."""
+    """No node is refused for an image that it lacks, since images can be pulled."""
     assert judged("ImageLocality", POD, make_node("n")).refused == {}
     assert violated("ImageLocality", POD.on("n"), make_node("n")) == []

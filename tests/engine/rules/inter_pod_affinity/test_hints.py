@@ -65,7 +65,7 @@ def test_a_relabelled_node_may_be_in_a_better_domain() -> None:
 
 @pytest.mark.parametrize(("topology", "helps"), [(HOSTNAME, False), (ZONE, True)])
 def test_a_node_that_leaves_takes_its_pods_along(topology: str, helps: bool) -> None:
-    """That helps the nodes of its zone; its own domain is gone with it."""
+    """A node that leaves with its pods helps the nodes of its zone; its own domain is gone with it."""
     cluster = watched(small("a"), small("b"), web("p").on("a"))
     keeper = make_pod("keeper").anti_affinity_to(app="w", topology=HOSTNAME).on("b")
     cluster.pod_came(keeper)

@@ -76,7 +76,7 @@ def test_anti_affinity_of_running_pods_is_kept() -> None:
 
 
 def test_causes_name_the_domain_and_the_peer() -> None:
-    """What is missing, or who is in the way."""
+    """Causes say what is missing in the domain, or who is in the way there."""
     near, far = (
         make_pod("p").affinity_to(app="db", topology=ZONE),
         make_pod("p").anti_affinity_to(app="db", topology=ZONE),

@@ -44,7 +44,7 @@ def test_which_nodes_match(pod: PodBuilder, feasible: str) -> None:
 
 
 def test_the_cause_names_the_label() -> None:
-    """Both what the pod wants and what the node has."""
+    """The cause says what the pod wants and what the node has."""
     found = judged("NodeAffinity", make_pod("p").node_selector(disk="ssd"), *NODES)
 
     assert found.causes == {

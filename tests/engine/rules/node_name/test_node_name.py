@@ -21,7 +21,7 @@ def test_a_pod_that_names_no_node_may_use_any() -> None:
 
 
 def test_a_name_that_no_node_has() -> None:
-    """Nobody comes near enough."""
+    """A name that no node has refuses every node."""
     assert judged("NodeName", make_pod("p").on("c"), *NODES).refused.keys() == {"a", "b"}
 
 

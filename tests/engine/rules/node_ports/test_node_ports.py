@@ -42,7 +42,7 @@ def test_which_ports_are_in_each_others_way(taken: PodBuilder, wanted: PodBuilde
 
 
 def test_the_reason_and_its_cause() -> None:
-    """The port is named."""
+    """The cause names the port, and the pod that has it."""
     found = judged(
         "NodePorts", make_pod("p").host_port(80), make_node("n"), make_pod("r").host_port(80).on("n")
     )
@@ -52,7 +52,7 @@ def test_the_reason_and_its_cause() -> None:
 
 
 def test_a_running_pod_breaks_it_where_another_has_its_port() -> None:
-    """Two of them cannot both have it."""
+    """A running pod breaks the rule if another on its node has its port."""
     things = (make_node("n"), make_pod("r").host_port(80).on("n"))
 
     assert violated("NodePorts", make_pod("p").host_port(81).on("n"), *things) == []

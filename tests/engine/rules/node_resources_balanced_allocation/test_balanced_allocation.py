@@ -29,5 +29,5 @@ def test_a_pod_that_asks_for_nothing_is_not_ranked() -> None:
 
 
 def test_it_refuses_no_node() -> None:
-    """It has preferences only."""
+    """The rule refuses no node: it has preferences only."""
     assert judged("NodeResourcesBalancedAllocation", make_pod("p").requests(cpu="9"), *NODES).refused == {}

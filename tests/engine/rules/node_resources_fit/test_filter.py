@@ -37,7 +37,7 @@ def test_what_fits_beside_a_pod_that_runs(pod: PodBuilder, reasons: tuple[str, .
 
 
 def test_the_cause_has_the_figures() -> None:
-    """How much is wanted, how much is left, and of what."""
+    """The cause says how much is wanted, how much is left, and of what."""
     running = make_pod("r").requests(cpu="1500m").on("n")
     found = judged("NodeResourcesFit", make_pod("p").requests(cpu="1"), NODE, running)
 

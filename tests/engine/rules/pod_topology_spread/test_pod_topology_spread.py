@@ -46,7 +46,7 @@ def test_no_domain_gets_more_than_the_skew_ahead(counts: dict[str, int], skew: i
 
 
 def test_a_node_without_the_label_is_refused() -> None:
-    """It is in no domain."""
+    """A node without the label is refused, since it is in no domain."""
     found = judged("PodTopologySpread", web_pod().spread(ZONE, app="web"), *NODES, make_node("bare"))
 
     assert found.refused == {"bare": NO_LABEL}
@@ -54,7 +54,7 @@ def test_a_node_without_the_label_is_refused() -> None:
 
 
 def test_a_node_that_gets_the_label_is_ranked_from_then_on() -> None:
-    """And no longer once it loses it; the plan is the same all the time."""
+    """A node is ranked from when it gets the label until it loses it, by one and the same plan."""
     cluster = cluster_of(*NODES, make_node("d"), *pods(na=2, nb=2, nc=2))
     pod = created(web_pod().spread(ZONE, when="ScheduleAnyway", app="web").build())
     labelled, bare = make_node("d").labels({ZONE: "d"}), make_node("d")
@@ -98,7 +98,7 @@ def test_who_does_not_count(stranger: PodBuilder) -> None:
 
 
 def test_a_soft_constraint_prefers_emptier_domains() -> None:
-    """It refuses no node."""
+    """A soft constraint refuses no node, and prefers those in emptier domains."""
     pod = web_pod().spread(ZONE, app="web", when="ScheduleAnyway")
     found = judged("PodTopologySpread", pod, *NODES, *pods(na=2, nb=1))
 

@@ -64,7 +64,7 @@ def test_a_pod_gets_the_accounts_token_unless_somebody_minds(client: Client, spa
 
 
 def test_a_pod_needs_an_account_that_is_there(client: Client, space: str) -> None:
-    """403 with upstream's words."""
+    """A pod whose account is not there is a 403 with upstream's words."""
     where = space.rpartition("/")[2]
     answer = client.post(f"{space}/pods", pod("a", serviceAccountName="ghost"))
     assert answer.status == 403

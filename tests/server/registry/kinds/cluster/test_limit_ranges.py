@@ -82,7 +82,7 @@ def test_pods_beyond_the_bounds_are_refused(
 
 
 def test_claims_are_bounded_too(client: Client, bounded: str) -> None:
-    """When they are made and when they grow."""
+    """Claims are bounded when they are made and when they grow."""
 
     def claim(size: str) -> Json:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}

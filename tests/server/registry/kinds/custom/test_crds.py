@@ -69,7 +69,7 @@ def _widget(name: str, **spec: Any) -> Json:
 
 
 def test_life(client: Client) -> None:
-    """From definition to objects and back."""
+    """A definition is established, its objects are judged by it, and they go with it."""
     made = client.made(CRDS, _crd())
     conditions = {c["type"]: c["status"] for c in made["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -116,7 +116,7 @@ def test_waits_for_finalizers(client: Client) -> None:
 
 
 def test_versions(client: Client) -> None:
-    """One object under every served version."""
+    """An object is served under every version of its definition."""
     crd = _crd("bolts")
     older = {**crd["spec"]["versions"][0], "name": "v1alpha1", "storage": False}
     crd["spec"]["versions"].append(older)

@@ -103,7 +103,7 @@ def test_a_cluster_is_described_in_one_go(client: Client) -> None:
 
 
 def test_a_cluster_has_a_status_subresource_too(client: Client) -> None:
-    """What Karmada's own components write to."""
+    """Only the subresource writes a cluster's status, and an update of the cluster keeps it."""
     client.made(CLUSTERS, cluster("c2"))
     answer = client.patch(f"{CLUSTERS}/c2/status", {"status": {"kubernetesVersion": "v1"}})
     assert answer.json["status"] == {"kubernetesVersion": "v1"}
@@ -159,7 +159,7 @@ def test_bad_clusters_are_refused(client: Client, name: str, spec: Json, expecte
 
 
 def test_what_karmada_fills_in_for_policies(client: Client) -> None:
-    """Defaults of the definition and of the webhook, and a permanent id."""
+    """A policy gets the defaults of the definition and of the webhook, and a permanent id."""
     placement = {"spreadConstraints": [{"maxGroups": 2}], "replicaScheduling": {}}
     made = client.made(POLICIES, policy("p1", placement=placement))
     spec = made["spec"]
@@ -191,7 +191,7 @@ def test_the_permanent_id_is_the_systems(client: Client) -> None:
 
 
 def test_the_scheduler_of_a_policy_stays(client: Client) -> None:
-    """In Karmada's words."""
+    """The scheduler of a policy cannot be changed, which is said in Karmada's words."""
     client.made(POLICIES, policy("p3"))
     answer = client.patch(f"{POLICIES}/p3", {"spec": {"schedulerName": "berth"}})
     assert (answer.status, answer.json["details"]["causes"][0]["field"]) == (422, "spec.schedulerName")
@@ -247,7 +247,7 @@ def test_the_proposals_rules_are_native_fields(client: Client) -> None:
     ],
 )
 def test_bad_policies_are_refused(client: Client, spec: Json, expected: str) -> None:
-    """At the door, with field and reason."""
+    """Bad policies are refused at the door, with field and reason."""
     answer = client.post(POLICIES, policy("bad", **spec))
     assert answer.status == 422
     assert expected in answer.message
@@ -257,7 +257,7 @@ def test_bad_policies_are_refused(client: Client, spec: Json, expected: str) -> 
 
 
 def test_bindings(client: Client) -> None:
-    """A permanent id, a status apart, and whatever members report in it."""
+    """A binding has a permanent id, and a status apart with whatever members report."""
     made = client.made(BINDINGS, {**binding("web-deployment"), "status": {"schedulerObservedGeneration": 1}})
     assert made["metadata"]["labels"]["resourcebinding.karmada.io/permanent-id"]
     assert "status" not in made
@@ -279,7 +279,7 @@ def test_bindings(client: Client) -> None:
     ],
 )
 def test_the_annotation_is_checked_wherever_it_counts(client: Client, path: str, body: Json) -> None:
-    """On a policy, a binding, or the workload itself."""
+    """The annotation is checked on a policy, on a binding, and on the workload itself."""
     rules = f"workloadAntiAffinity: {{{REQUIRED}: [{{labelSelector: {{}}, matchLabelKeys: [%s]}}]}}"
     for bad in ("workloadAntiAffinities: {}", rules % "a b", "]"):
         metadata = {**body["metadata"], "annotations": {ANNOTATION: bad}}

@@ -73,7 +73,7 @@ def test_an_address_stays(client: Client, space: str) -> None:
 
 
 def test_priorities_of_users_have_an_end(client: Client) -> None:
-    """No value above the system's, and no second default."""
+    """A value above the system's is refused, and so is a second default."""
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     answer = client.post(path, {"metadata": {"name": "p"}, "value": 2_000_000_000})
     assert "maximum allowed value of a user defined priority is 1000000000" in answer.message

@@ -66,7 +66,7 @@ def test_a_pod_gets_what_its_class_says(client: Client, space: str) -> None:
     ],
 )
 def test_a_pod_cannot_contradict_its_class(client: Client, space: str, spec: Json, why: str) -> None:
-    """403 with upstream's words."""
+    """A pod that contradicts its class is a 403 with upstream's words."""
     answer = client.post(f"{space}/pods", pod("a", **spec))
     assert (answer.status, answer.message) == (403, f'pods "a" is forbidden: {why}')
 
