@@ -138,7 +138,7 @@ def test_rules_of_the_annotation_count() -> None:
         (pod(HOSTNAME, ZONE, node="a"), BlockedNodes(2, 12000, 12 * GI)),  # one is in the other
         (pod("rack", node="a"), BlockedNodes()),  # a node without the label is in no domain
         (pod(HOSTNAME, node="gone"), BlockedNodes()),
-        (pod(HOSTNAME, nodeSelector={HOSTNAME: "later"}), BlockedNodes(1, 8000, 8 * GI)),  # may become any node
+        (pod(HOSTNAME, nodeSelector={HOSTNAME: "later"}), BlockedNodes(1, 8000, 8 * GI)),  # any node
     ],
 )
 def test_pods_are_charged_for_what_they_could_and_do_block(
