@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.scheduler.queue import SchedulingPhase
-from tests.scheduler.conftest import table_of_phases
+from tests.support.scripts.phases import table_of_phases
 
 
 def test_the_table_lists_every_phase() -> None:

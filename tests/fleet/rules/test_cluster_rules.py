@@ -50,7 +50,7 @@ def test_cluster_affinity_is_broken_where_it_no_longer_matches() -> None:
 )
 def test_taint_toleration(binding: BindingBuilder, names: set[str]) -> None:
     """A taint keeps off those that do not tolerate it, unless they are there already."""
-    reason = "cluster(s) had untolerated taint {gpu: yes}"
+    reason = "cluster(s) had untolerated taint {gpu=yes:NoSchedule}"
     assert refused(TaintTolerationRule(), binding, M1, TAINTED) == dict.fromkeys(names, reason)
 
 
@@ -58,7 +58,9 @@ def test_only_a_taint_that_evicts_is_broken_by_what_is_there() -> None:
     """NoSchedule is about newcomers; NoExecute is about all."""
     placed = WEB.on(m2=1)
     assert broken(TaintTolerationRule(), placed, TAINTED) == []
-    assert broken(TaintTolerationRule(), placed, NO_EXECUTE) == ["m2 has the untolerated taint broken"]
+    assert broken(TaintTolerationRule(), placed, NO_EXECUTE) == [
+        "m2 has the untolerated taint broken:NoExecute"
+    ]
 
 
 def test_api_enablement() -> None:

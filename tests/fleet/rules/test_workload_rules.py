@@ -46,7 +46,7 @@ def test_a_workload_without_its_peer_says_whom_it_misses() -> None:
 
 
 def test_the_first_of_a_group_may_go_anywhere() -> None:
-    """As long as no member is placed there is nobody to go to."""
+    """There is nobody to go to as long as no member of the group is placed."""
     first, other = WEB.group(GROUP), DB.group(GROUP)
     assert refused(NEAR, first, *CLUSTERS, other) == {}
     assert refused(NEAR, first, *CLUSTERS, other.on(m1=1)) == dict.fromkeys(

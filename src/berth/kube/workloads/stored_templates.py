@@ -51,8 +51,8 @@ def _container(container: RawObject, *, host_network: bool, pod: bool) -> None:
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             _probe(container[name])
-    for hook in (container.get("lifecycle") or {}).values():
-        _http_get(hook or {})
+    for hook in _mapping(container.get("lifecycle")).values():
+        _http_get(_mapping(hook))
     for variable in container.get("env") or ():
         if variable.get("valueFrom"):
             _reference(variable["valueFrom"])
@@ -93,18 +93,18 @@ def _volume(volume: RawObject) -> None:
     for name, defaults in _VOLUMES.items():
         if volume.get(name) is not None:
             fill(volume[name], **defaults)
-    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    claim = _mapping(_mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
     if claim:
         claim.setdefault("metadata", {})
         claim["spec"] = claim.get("spec") or {}
         claim["spec"].setdefault("volumeMode", "Filesystem")
-    projected = [source or {} for source in (volume.get("projected") or {}).get("sources") or ()]
+    projected = list(map(_mapping, _mapping(volume.get("projected")).get("sources") or ()))
     for source in projected:
         if source.get("serviceAccountToken") is not None:
             source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_SECONDS)
-    downward = (held.get("downwardAPI") or {} for held in (volume, *projected))
+    downward = (_mapping(held.get("downwardAPI")) for held in (volume, *projected))
     for item in (item for held in downward for item in held.get("items") or ()):
-        _reference(item or {})
+        _reference(_mapping(item))
     if volume.get("image") is not None:
         _fill_empty(volume["image"], pullPolicy=_pull_policy(volume["image"].get("reference") or ""))
     if set(volume) == {"name"}:
@@ -120,6 +120,10 @@ def default_template(spec: RawObject) -> None:
             metadata.setdefault("creationTimestamp", None)
         if isinstance(template.get("spec"), dict):
             default_pod_spec(template["spec"])
+
+
+def _mapping(value: object) -> RawObject:
+    return value if isinstance(value, dict) else {}
 
 
 def fill(holder: RawObject, **defaults: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -190,9 +191,13 @@ def restarted(manifest: Manifest, when: str) -> Manifest:
         raise WhatIfError(f"{manifest.title} cannot be rolled out")
     template = view.spec.template or PodTemplateSpec()
     given = template.metadata or ObjectMeta()
-    metadata = structs.replace(given, annotations={**(given.annotations or {}), _RESTARTED: when})
+    annotations = {**(given.annotations or {}), _RESTARTED: when}
+    metadata = structs.replace(given, annotations=annotations)
     spec = structs.replace(view.spec, template=structs.replace(template, metadata=metadata))
-    return replace(manifest, object=structs.replace(view, spec=spec))
+    raw = copy.deepcopy(manifest.to_dict())  # pods are named by what is written there
+    written = raw.setdefault("spec", {}).setdefault("template", {})
+    written["metadata"] = {**(written.get("metadata") or {}), "annotations": annotations}
+    return replace(manifest, raw=raw, object=structs.replace(view, spec=spec))
 
 
 def roll_out(world: ChangingWorld, manifest: Manifest) -> None:
