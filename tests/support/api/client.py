@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -114,16 +114,12 @@ class Client:
     @contextmanager
     def watching(self, path: str, accept: str = "application/json", **query: object) -> Iterator[Watch]:
         """A watch on a connection of its own."""
-        connection = self.connect()
         target = f"{path}?{urlencode({'watch': 'true', **query})}"
         headers = {"Authorization": f"Bearer {self.prepared.token}", "Accept": accept}
-        connection.request("GET", target, headers=headers)
-        response = connection.getresponse()
-        try:
-            yield Watch(response)
-        finally:
-            response.close()
-            connection.close()
+        with closing(self.connect()) as connection:
+            connection.request("GET", target, headers=headers)
+            with closing(connection.getresponse()) as response:
+                yield Watch(response)
 
 
 @dataclass
