@@ -156,8 +156,18 @@ def make_pod(
 # --- the drain ------------------------------------------------------------------------------------
 
 
-async def settle(pid: int, longest: float = 30.0) -> None:
-    """Wait until a server has dealt with what was asked of it before: that is nobody's drain."""
+async def settle(session: Session, pid: int) -> None:
+    """Let a server deal with what was asked of it before, and with the garbage of that: it is nobody's drain.
+
+    A collection takes kube-apiserver as long as 500 to 1,500 bindings; without this it would come in the turn
+    of whoever happens to be the next.
+    """
+    await _until_idle(pid)
+    await session.collect_garbage()
+    await _until_idle(pid)
+
+
+async def _until_idle(pid: int, longest: float = 30.0) -> None:
     deadline = time.monotonic() + longest
     before = -_BUSY
     while (now := usage_of(pid).cpu_seconds) - before >= _BUSY and time.monotonic() < deadline:

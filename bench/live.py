@@ -96,7 +96,7 @@ async def compete(
                     continue  # it takes many times as long as the others
                 log = backend.folder / f"{name.replace(' ', '-')}.log"
                 await prepare_turn(session, workload, size, contender[0])
-                await settle(backend.pid)
+                await settle(session, backend.pid)
                 result = await take_turn(session, workload, size, contender, log, patience=patience)
                 found.setdefault(name, []).append(result)
                 if len(result.times) < size.pending:
