@@ -136,9 +136,7 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
         return _part(state, request, _object_in(request, endpoint, body))
 
     obj = await state.workers.run(len(body), sent)
-    answer, done = endpoint.strategy.answer(
-        state.registry, obj, request.key, subresource, user=request.user, dry_run=request.dry_run
-    )
+    answer, done = endpoint.strategy.answer(state.registry, obj, request.key, request.intent)
     if done is not None:
         await done
     return of_object(answer, 201)

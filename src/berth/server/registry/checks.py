@@ -23,6 +23,7 @@ from berth.kube.validation.errors import (
     TOO_MANY,
     FieldError,
 )
+from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
 from berth.server.fields import at
 
@@ -111,6 +112,23 @@ def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool =
     elif value not in supported:
         listed = ", ".join(f'"{name}"' for name in supported)
         yield FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
+
+
+def numbered(path: str, given: Iterable[_T]) -> Iterator[tuple[str, _T]]:
+    """The items of a list, each with its own path."""
+    return ((f"{path}[{i}]", item) for i, item in enumerate(given))
+
+
+def form(path: str, held: Mapping[str, Any], field: str, rule: Callable[[str], Iterable[str]]) -> Found:
+    """A field has the form it has to have, if there is one."""
+    if held.get(field) is not None:
+        yield from each(f"{path}.{field}".lstrip("."), held[field], rule(held[field]))
+
+
+def at_least(path: str, value: object, least: int, detail: str = NEGATIVE) -> Found:
+    """A number is not too low, if there is one."""
+    if isinstance(value, int) and value < least:
+        yield invalid(path, value, detail)
 
 
 def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:

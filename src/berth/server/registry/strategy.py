@@ -13,6 +13,7 @@ import asyncio
 import copy
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, NamedTuple
@@ -33,11 +34,11 @@ from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.credentials import TokenSigner
-from berth.server.fields import mapping
+from berth.server.fields import items, mapping, mappings
 from berth.server.patch import STATUS_METADATA, reset_fields
 from berth.server.patch.fieldset import Path
 from berth.server.registry.checks import decode_as, unchanged
-from berth.server.registry.users import User
+from berth.server.registry.users import Intent, User
 from berth.server.storage.bucket import Bucket, Fields, Record, decode, encode, no_fields
 from berth.server.storage.store import Store
 from berth.server.tables.cells import CREATED_AT, NAME, Column
@@ -46,8 +47,6 @@ from berth.server.tables.cells import CREATED_AT, NAME, Column
 Answer = tuple[RawObject, asyncio.Future[None] | None]
 Convert = Callable[[RawObject], RawObject]
 GroupVersionResource = tuple[str, str, str]
-# The bits of a UUID that are not by chance, and what they are (RFC 9562, version 4).
-_UUID_FIXED, _UUID_VERSION_4 = 0xF000 << 64 | 0xC000 << 48, 0x4000 << 64 | 0x8000 << 48
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -121,7 +120,7 @@ def served(
     return ServedResource(
         group=group,
         version=version,
-        plural=_plural(kind),
+        plural=plural_of(kind),
         singular=kind.lower(),
         kind=kind,
         namespaced=namespaced,
@@ -132,7 +131,7 @@ def served(
     )
 
 
-def _plural(kind: str) -> str:
+def plural_of(kind: str) -> str:
     """As upstream guesses it (apimachinery's UnsafeGuessKindToResource)."""
     name = kind.lower()
     if name.endswith("s"):
@@ -145,7 +144,6 @@ def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
     spec = mapping(crd, "spec")
     names = mapping(spec, "names")
     kind = str(names.get("kind", ""))
-    versions = spec.get("versions")
     return tuple(
         ServedResource(
             group=str(spec.get("group", "")),
@@ -158,13 +156,13 @@ def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
             categories=_strings(names.get("categories")),
             subresources=frozenset(mapping(version, "subresources")) & {"status", "scale"},
         )
-        for version in (versions if isinstance(versions, list) else [])
-        if isinstance(version, dict) and version.get("served")
+        for version in mappings(spec, "versions")
+        if version.get("served")
     )
 
 
 def _strings(value: object) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return tuple(item for item in items(value) if isinstance(item, str))
 
 
 # --- strategies
@@ -192,12 +190,12 @@ class Strategy:
     needs_version: bool = False  # no update without a resourceVersion
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status
-    orphans_dependents: bool = False  # deleting keeps dependents, unless the client says otherwise
-    orphans_warning: str = ""  # warns a client that deletes without saying what becomes of dependents
+    # What is told a client that deletes without saying what becomes of dependents, which are then kept.
+    orphans_warning: str = ""
     weight: int = 1  # how much longer than for other kinds validation takes
     deprecated: str = ""  # what clients are told of the kind with every answer
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
-    converts: bool = False  # objects may have been stored by a server of another version, see `converted`
+    converted: Convert | None = None  # what was stored by a server of another version, as this one does
 
     def __post_init__(self) -> None:
         self.status_apart = self.status_apart and "status" in self.resource.subresources
@@ -312,9 +310,7 @@ class Strategy:
 
     # --- what some kinds have
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
         """The answer to an object that is created but not stored, perhaps at a subresource of `key`."""
         raise errors.method_not_allowed()
 
@@ -327,10 +323,6 @@ class Strategy:
         return obj
 
     def from_stored(self, obj: RawObject) -> RawObject:
-        return obj
-
-    def converted(self, obj: RawObject) -> RawObject:
-        """An object as a server of another version of Kubernetes has stored it, as this one does."""
         return obj
 
     def scale_selector(self, selector: RawObject) -> RawObject:
@@ -431,8 +423,7 @@ class Registry:
 
     def new_uid(self) -> str:
         """Made up without asking the system for chance, which takes longer: it is no secret."""
-        digits = f"{random.getrandbits(128) & ~_UUID_FIXED | _UUID_VERSION_4:032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
     # --- custom resources
 

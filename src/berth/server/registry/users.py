@@ -67,6 +67,19 @@ class Attributes:
         return errors.forbidden((self.resource, self.group), self.name, why)
 
 
+# What every write makes one of is not frozen, which would take three times as long.
+@dataclass(slots=True)
+class Intent:
+    """Who writes, through which subresource, and whether in earnest."""
+
+    manager: str
+    dry_run: bool = False
+    subresource: str = ""
+    tracked: bool = False  # managed fields are already right: the write is an apply
+    user: User = ADMIN
+    own: bool = False  # it is the server's, which no quota can refuse
+
+
 def account_name(user: str) -> tuple[str, str] | None:
     """Namespace and name of the ServiceAccount that a user's name stands for, None if it does not."""
     parts = user.split(":")

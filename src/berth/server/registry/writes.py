@@ -20,7 +20,7 @@ from berth.server.fields import at
 from berth.server.registry import metadata, quotas
 from berth.server.registry.checks import copy_field, decode_as, invalid
 from berth.server.registry.strategy import Endpoint, Registry
-from berth.server.registry.users import ADMIN, User
+from berth.server.registry.users import Intent
 from berth.server.storage.bucket import Record, decode, encode
 
 _UNCONDITIONAL = "must be specified for an update"
@@ -29,19 +29,6 @@ _WHATEVER = object()  # there may be in the place of an object
 
 class OvertakenError(Exception):
     """Another write came between looking at an object and proposing its new state; look again."""
-
-
-# What every write makes one of is not frozen, which would take three times as long.
-@dataclass(slots=True)
-class Intent:
-    """Who writes, through which subresource, and whether in earnest."""
-
-    manager: str
-    dry_run: bool = False
-    subresource: str = ""
-    tracked: bool = False  # managed fields are already right: the write is an apply
-    user: User = ADMIN
-    own: bool = False  # it is the server's, which no quota can refuse
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ from berth.server.registry.users import (
     AUTHENTICATED,
     AUTHENTICATION_GROUP,
     Attributes,
+    Intent,
     User,
     account_groups,
     account_name,
@@ -66,9 +67,7 @@ class ServiceAccountStrategy(Strategy):
         if obj["metadata"]["name"] == DEFAULT_ACCOUNT:
             provide(registry, obj["metadata"]["namespace"])
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
         return request_token(registry, *key, obj), None
 
 
@@ -85,7 +84,7 @@ def provide(registry: Registry, namespace: str) -> list[writes.Write]:
         return []
     resource, metadata = endpoint.resource, {"name": DEFAULT_ACCOUNT}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return [writes.create(registry, endpoint, body, namespace, writes.Intent(_MANAGER))]
+    return [writes.create(registry, endpoint, body, namespace, Intent(_MANAGER))]
 
 
 # --- what a pod gets
@@ -296,14 +295,12 @@ def _bucket(registry: Registry, plural: str) -> Bucket:
 class ReviewStrategy(Strategy):
     """A review is answered with itself and a status; one that asks nothing else, with who sends it."""
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
         metadata = obj.get("metadata") or {}
         answered = {
             **obj,
             "metadata": {"creationTimestamp": None, **metadata},
-            "status": self.status(registry, mapping(obj, "spec"), key[0], user),
+            "status": self.status(registry, mapping(obj, "spec"), key[0], intent.user),
         }
         return answered, None
 

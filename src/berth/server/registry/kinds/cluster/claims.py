@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import default_storage_class
 from berth.kube.objects import ObjectMeta, RawObject
@@ -19,7 +18,7 @@ from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server.fields import annotations_of, at, mapping, mappings, without
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, choice, each, forbidden, has, invalid, one_of, required
+from berth.server.registry.checks import Found, choice, forbidden, has, invalid, one_of, required
 from berth.server.registry.kinds.cluster.limits import check_claim
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
@@ -63,12 +62,10 @@ class ClaimStrategy(Strategy):
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        if old is not None or obj["spec"].get("storageClassName") is not None:
-            return
-        if BETA_STORAGE_CLASS not in annotations_of(obj):
-            chosen = _default_class(registry)
-            if chosen is not None:
-                obj["spec"]["storageClassName"] = chosen
+        stated = obj["spec"].get("storageClassName") is not None or BETA_STORAGE_CLASS in annotations_of(obj)
+        chosen = _default_class(registry) if old is None and not stated else None
+        if chosen is not None:
+            obj["spec"]["storageClassName"] = chosen
 
     def check(self, obj: RawObject) -> Found:
         spec = obj["spec"]
@@ -79,7 +76,7 @@ class ClaimStrategy(Strategy):
         else:
             yield from _check_size("spec.resources[storage]", requests["storage"])
         if name:
-            yield from each("spec.storageClassName", name, names.dns_subdomain_errors(name))
+            yield from checks.subdomain("spec.storageClassName", name)
         yield from choice("spec", spec, "volumeMode", *_VOLUME_MODES)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
@@ -149,7 +146,7 @@ class VolumeStrategy(Strategy):
             yield from checks.unchanged(spec, before, "nodeAffinity")
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
-        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        status, before = obj.setdefault("status", {}), mapping(old, "status")
         since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
         if status.get("phase") != before.get("phase"):
             if since in (None, since_before):
@@ -184,9 +181,9 @@ class ResourceClaimStrategy(Strategy):
         if len(consumers) > _MOST_CONSUMERS:
             yield checks.too_many(_RESERVED, consumers, _MOST_CONSUMERS)
         seen: set[str] = set()
-        for i, consumer in enumerate(consumers):
-            yield from has(f"{_RESERVED}[{i}]", consumer, "resource", "name", "uid")
-            yield from checks.once(seen, f"{_RESERVED}[{i}]", str(consumer.get("uid")))
+        for path, consumer in checks.numbered(_RESERVED, consumers):
+            yield from has(path, consumer, "resource", "name", "uid")
+            yield from checks.once(seen, path, str(consumer.get("uid")))
         if consumers and status.get("allocation") is None:
             yield forbidden(_RESERVED, "may not be specified when `allocated` is not set")
         elif obj["metadata"].get("deletionTimestamp") and any(one not in known for one in consumers):
@@ -200,6 +197,15 @@ class ResourceClaimTemplateStrategy(Strategy):
 
     def default(self, obj: RawObject) -> None:
         _default_requests(mapping(obj, "spec", "spec"))
+
+
+def _default_requests(spec: RawObject) -> None:
+    for request in mappings(spec, "devices", "requests"):
+        for asked in (request.get("exactly"), *mappings(request, "firstAvailable")):
+            if isinstance(asked, dict):
+                fill(asked, allocationMode="ExactCount")
+                if asked["allocationMode"] == "ExactCount":
+                    fill(asked, count=1)
 
 
 STRATEGIES = (
@@ -225,23 +231,15 @@ STRATEGIES = (
     ),
     Strategy(served("storage.k8s.io/v1", "CSIDriver", namespaced=False), generation=False),
     Strategy(
-        served("storage.k8s.io/v1", "CSINode", namespaced=False),
-        columns=tables.CSI_NODE,
-        generation=False,
+        served("storage.k8s.io/v1", "CSINode", namespaced=False), columns=tables.CSI_NODE, generation=False
     ),
-    Strategy(
-        served("storage.k8s.io/v1", "CSIStorageCapacity"),
-        columns=tables.CSI_STORAGE_CAPACITY,
-    ),
+    Strategy(served("storage.k8s.io/v1", "CSIStorageCapacity"), columns=tables.CSI_STORAGE_CAPACITY),
     Strategy(
         served("storage.k8s.io/v1", "VolumeAttachment", namespaced=False, subresources="status"),
         columns=tables.VOLUME_ATTACHMENT,
         status_metadata=(),
     ),
-    Strategy(
-        served(_DEVICES, "DeviceClass", namespaced=False),
-        columns=tables.PLAIN,
-    ),
+    Strategy(served(_DEVICES, "DeviceClass", namespaced=False), columns=tables.PLAIN),
     ResourceClaimStrategy(
         served(_DEVICES, "ResourceClaim", subresources="status"),
         columns=tables.RESOURCE_CLAIM,
@@ -305,15 +303,3 @@ def _amount(raw: Any) -> Any:  # noqa: ANN401 - a number that compares
         return read(raw).amount if raw is not None else 0
     except QuantityError:
         return 0
-
-
-# --- devices
-
-
-def _default_requests(spec: RawObject) -> None:
-    for request in mappings(spec, "devices", "requests"):
-        for asked in (request.get("exactly"), *mappings(request, "firstAvailable")):
-            if isinstance(asked, dict):
-                asked.setdefault("allocationMode", "ExactCount")
-                if asked["allocationMode"] == "ExactCount":
-                    asked.setdefault("count", 1)

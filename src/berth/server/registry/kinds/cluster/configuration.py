@@ -149,15 +149,6 @@ def _account_of(secret: RawObject) -> str:
 
 
 STRATEGIES = (
-    ConfigMapStrategy(
-        served("v1", "ConfigMap", short="cm"),
-        columns=tables.CONFIG_MAP,
-        generation=False,
-    ),
-    SecretStrategy(
-        served("v1", "Secret"),
-        columns=tables.SECRET,
-        fields=paths("type"),
-        generation=False,
-    ),
+    ConfigMapStrategy(served("v1", "ConfigMap", short="cm"), columns=tables.CONFIG_MAP, generation=False),
+    SecretStrategy(served("v1", "Secret"), columns=tables.SECRET, fields=paths("type"), generation=False),
 )

@@ -11,7 +11,6 @@ from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
-INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _TERMINATING = (
     "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "

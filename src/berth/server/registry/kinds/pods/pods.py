@@ -44,7 +44,7 @@ from berth.server.registry.kinds.pods.pod_specs import (
 )
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
-from berth.server.registry.users import User
+from berth.server.registry.users import Intent, User
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
@@ -118,12 +118,10 @@ class PodStrategy(Strategy):
             return 0
         return 1 if grace < 0 else grace
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
-        if subresource == "binding":
-            return errors.success(), bind(registry, *key, obj, user=user, dry_run=dry_run).done
-        write = evict(registry, *key, obj, dry_run=dry_run)
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+        if intent.subresource == "binding":
+            return errors.success(), bind(registry, *key, obj, intent).done
+        write = evict(registry, *key, obj, dry_run=intent.dry_run)
         return errors.success(), write.done if write is not None else None
 
     def connect(self, obj: RawObject, subresource: str, query: Mapping[str, str]) -> bytes:
@@ -154,11 +152,8 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
-        write = bind(registry, key[0], "", obj, user=user, dry_run=dry_run)
-        return errors.success(), write.done
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+        return errors.success(), bind(registry, key[0], "", obj, intent).done
 
 
 STRATEGIES = (
@@ -334,9 +329,7 @@ def _check_container(pod: RawObject, name: str) -> None:
 # A scheduler's decision about a pod, written down once. Upstream: storage/storage.go, BindingREST.
 
 
-def bind(
-    registry: Registry, namespace: str, name: str, binding: RawObject, *, user: User, dry_run: bool
-) -> Write:
+def bind(registry: Registry, namespace: str, name: str, binding: RawObject, intent: Intent) -> Write:
     """Assign a pod to the node a Binding names; the pod's name may be left to the Binding."""
     metadata, target = binding.get("metadata") or {}, mapping(binding, "target")
     name = name or metadata.get("name") or ""
@@ -368,8 +361,8 @@ def bind(
         if given:
             pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
     if metadata.get("annotations"):
-        pods.strategy.authorize_write(registry, pod, decode(record.data), user)
-    if dry_run:
+        pods.strategy.authorize_write(registry, pod, decode(record.data), intent.user)
+    if intent.dry_run:
         return Write(record)
     upsert_condition(pod, {"type": POD_SCHEDULED, "status": "True"}, registry.timestamp())
     return writes.put_as_is(registry, pods, record.key, pod)
