@@ -35,7 +35,7 @@ async def fill(registry: Registry, settings: ServerSettings) -> None:
     for obj in next(yaml_reader.read(text)).value:
         group, _, version = obj["apiVersion"].rpartition("/")
         created += _ensure(registry, registry.builtin(group, plural_of(obj["kind"]), version), "", obj)
-    for record in registry.builtin("", "namespaces").bucket.newest_in(""):
+    for record in registry.bucket("namespaces").newest_in(""):
         created += service_accounts.provide(registry, record.key[1])
     created += _announce(registry, settings)
     quotas.recount(registry)

@@ -64,7 +64,7 @@ def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None
     Raises:
         StatusError: a quota has not enough left, or has to know more (403).
     """
-    bucket = _bucket(registry)
+    bucket = registry.bucket(_QUOTAS)
     if not bucket.records and not bucket.queued:
         return None
     records = bucket.newest_in(asked.key[0])
@@ -117,7 +117,7 @@ def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> Raw
 
 def recount(registry: Registry, namespace: str = "") -> None:
     """Count what is used in a namespace, or in all, and correct what quotas say of it."""
-    bucket = _bucket(registry)
+    bucket = registry.bucket(_QUOTAS)
     for record in bucket.newest_in(namespace):
         quota = decode(record.data)
         status = _status(registry, quota)
@@ -127,7 +127,7 @@ def recount(registry: Registry, namespace: str = "") -> None:
 
 def release(registry: Registry, now: float) -> None:
     """Give back what pods hold that should have gone by now, and follow the nodes that pods block."""
-    bucket = _bucket(registry)
+    bucket = registry.bucket(_QUOTAS)
     for record in bucket.newest_in(""):
         quota = decode(record.data)
         if _exclusive_names(quota):
@@ -137,7 +137,7 @@ def release(registry: Registry, now: float) -> None:
     for namespace in sorted({key[0] for key in bucket.keys}):
         leaving = (
             held_until(PODS.look(decode(record.data)))
-            for record in registry.builtin("", "pods").bucket.in_namespace(namespace)
+            for record in registry.bucket("pods").in_namespace(namespace)
             if _LEAVING in record.data
         )
         if any(until is not None and now - _RECENT < until < now for until in leaving):
@@ -165,10 +165,6 @@ def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEval
         endpoint = registry.lookup(resource.group, resource.version, resource.plural)
         if endpoint is not None and evaluator.matching(hard):
             yield evaluator, endpoint.bucket
-
-
-def _bucket(registry: Registry) -> Bucket:
-    return registry.builtin("", _QUOTAS).bucket
 
 
 # --- domains that pods keep for themselves
@@ -212,7 +208,7 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
     found: list[Any] = [besides[1]] if besides is not None and besides[1] is not None else []
     found += (
         PODS.look(decode(record.data))
-        for record in registry.builtin("", "pods").bucket.newest_in(quota["metadata"]["namespace"])
+        for record in registry.bucket("pods").newest_in(quota["metadata"]["namespace"])
         if (besides is None or record.key != besides[0]) and any(word in record.data for word in _KEEPS_APART)
     )
     exclusions = (exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, PODS, pod))
@@ -223,7 +219,7 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
 def _look_around(registry: Registry) -> None:
     """Know the nodes and namespaces that there are."""
     nodes, spaces = (
-        {record.key[1]: record for record in registry.builtin("", plural).bucket.newest_in("")}
+        {record.key[1]: record for record in registry.bucket(plural).newest_in("")}
         for plural in ("nodes", "namespaces")
     )
     versions = {name: str(record.rv) for name, record in nodes.items()}

@@ -412,6 +412,10 @@ class Registry:
     def builtin(self, group: str, plural: str, version: str = "v1") -> Endpoint:
         return self._builtin[group, version, plural]
 
+    def bucket(self, plural: str, group: str = "") -> Bucket:
+        """Where the objects of a built-in resource are kept."""
+        return self.builtin(group, plural).bucket
+
     def resources(self) -> tuple[ServedResource, ...]:
         return tuple(endpoint.resource for endpoint in (*self._builtin.values(), *self._custom.values()))
 

@@ -102,7 +102,7 @@ def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, nam
 
     Upstream: plugin/pkg/admission/namespace/lifecycle.
     """
-    record = registry.builtin("", "namespaces").bucket.newest(("", namespace))
+    record = registry.bucket("namespaces").newest(("", namespace))
     if record is None:
         raise errors.not_found(("namespaces", ""), namespace)
     if record.fields.get("status.phase") == "Terminating":

@@ -9,7 +9,7 @@ from berth.kube.amounts.quantity import QuantityError, parse
 from berth.kube.objects import RawObject
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, has, invalid, one_of, required, subdomain
+from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, one_of, required, subdomain
 from berth.server.registry.pod_rules import references
 from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
@@ -48,8 +48,7 @@ def _host_path(path: str, source: RawObject) -> Found:
 
 def _keys(path: str, source: RawObject) -> Found:
     """The keys of a ConfigMap or Secret that become files."""
-    for i, item in enumerate(mappings(source.get("items"))):
-        at = f"{path}.items[{i}]"
+    for at, item in numbered(f"{path}.items", mappings(source.get("items"))):
         yield from has(at, item, "key", "path")
         yield from checks.unreserved(f"{at}.path", str(item.get("path") or ""))
         yield from references.mode(f"{at}.mode", item.get("mode"))
@@ -101,8 +100,7 @@ def _image(path: str, source: RawObject) -> Found:
 def _projected(path: str, source: RawObject) -> Found:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
     seen: set[str] = set()
-    for i, one in enumerate(mappings(source.get("sources"))):
-        at = f"{path}.sources[{i}]"
+    for at, one in numbered(f"{path}.sources", mappings(source.get("sources"))):
         given = [name for name in _PROJECTIONS if one.get(name) is not None]
         for name in given:
             held = mapping(one[name])

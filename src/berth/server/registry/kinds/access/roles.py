@@ -23,7 +23,8 @@ from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors
 from berth.server.fields import mapping, mappings, without
-from berth.server.registry.checks import Found, decode_as, has, invalid, one_of, path_segment_errors, required
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, decode_as, has, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
 from berth.server.storage.bucket import decode
@@ -107,19 +108,19 @@ class RoleStrategy(_GrantStrategy):
             self.confirm(registry, obj, user, EVERYTHING, why)
 
     def check(self, obj: RawObject) -> Found:
-        for index, rule in enumerate(mappings(obj, "rules")):
-            yield from self._check_rule(f"rules[{index}]", rule)
+        for at, rule in numbered("rules", mappings(obj, "rules")):
+            yield from self._check_rule(at, rule)
         if obj.get("aggregationRule") is None:
             return
         path = "aggregationRule.clusterRoleSelectors"
         if not _selectors(obj):
             yield required(path, _NO_SELECTOR)
-        for index, given in enumerate(_selectors(obj)):
+        for at, given in numbered(path, _selectors(obj)):
             found = Errors()
-            check_label_selector(decode_as(given, LabelSelector), found, (f"{path}[{index}]",))
+            check_label_selector(decode_as(given, LabelSelector), found, (at,))
             yield from found
             if found:
-                yield invalid(f"{path}[{index}]", None, "invalid label selector.")
+                yield invalid(at, None, "invalid label selector.")
 
     def _check_rule(self, path: str, rule: RawObject) -> Found:
         if not rule.get("verbs"):
@@ -170,8 +171,8 @@ class RoleBindingStrategy(_GrantStrategy):
         yield from one_of("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,), needed=False)
         yield from one_of("roleRef.kind", reference.get("kind"), kinds, needed=False)
         yield from has("roleRef", reference, "name")
-        for index, subject in enumerate(mappings(obj, "subjects")):
-            path, kind = f"subjects[{index}]", subject.get("kind")
+        for path, subject in numbered("subjects", mappings(obj, "subjects")):
+            kind = subject.get("kind")
             yield from has(path, subject, "name")
             if kind == _ACCOUNT and not self.resource.namespaced:
                 yield from has(path, subject, "namespace")
@@ -189,7 +190,7 @@ STRATEGIES = tuple(
     strategy(
         served(_VERSION, kind, namespaced=not kind.startswith("Cluster")),
         columns=columns,
-        name_errors=path_segment_errors,
+        name_errors=checks.path_segment_errors,
         generation=False,
         create_on_update=True,
     )
@@ -270,7 +271,7 @@ class _Remembered(NamedTuple):
 
 def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
     """The same as `_look_up`, which reads every binding, looked up once a user and namespace."""
-    state = tuple(registry.builtin(GROUP, plural).bucket.changes for plural in _PLURALS)
+    state = tuple(registry.bucket(plural, GROUP).changes for plural in _PLURALS)
     known = _remembered.get(registry)
     if known is None or known.state != state or len(known.roles) >= _MOST_REMEMBERED:
         known = _remembered[registry] = _Remembered(state, {})
@@ -287,7 +288,7 @@ def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
     if namespace:
         bindings.append(("RoleBinding", "rolebindings", namespace))
     for kind, plural, where in bindings:
-        for record in registry.builtin(GROUP, plural).bucket.newest_in(where):
+        for record in registry.bucket(plural, GROUP).newest_in(where):
             binding = decode(record.data)
             subject = _subject(binding, user, where)
             if subject is None:
@@ -317,7 +318,7 @@ def _subject(binding: RawObject, user: User, namespace: str) -> str | None:
 
 def _role_rules(registry: Registry, reference: RawObject, namespace: str) -> list[RawObject] | None:
     cluster = reference.get("kind") == "ClusterRole"
-    bucket = registry.builtin(GROUP, "clusterroles" if cluster else "roles").bucket
+    bucket = registry.bucket("clusterroles" if cluster else "roles", GROUP)
     record = bucket.newest(("" if cluster else namespace, str(reference.get("name"))))
     if record is None:
         return None

@@ -42,7 +42,7 @@ from berth.server.registry.users import (
     account_name,
     account_user,
 )
-from berth.server.storage.bucket import Bucket, Record, decode
+from berth.server.storage.bucket import Record, decode
 from berth.server.tables import cluster as tables
 
 # Whom a token is meant for if nobody says otherwise: this server, which is also who issued it.
@@ -76,7 +76,7 @@ class ServiceAccountStrategy(Strategy):
 
 def provide(registry: Registry, namespace: str) -> list[writes.Write]:
     """Make the default account of a namespace where it is missing and may be made."""
-    record = _bucket(registry, "namespaces").newest(("", namespace))
+    record = registry.bucket("namespaces").newest(("", namespace))
     endpoint = registry.builtin("", "serviceaccounts")
     if record is None or record.fields.get("status.phase") == "Terminating":
         return []
@@ -99,7 +99,7 @@ def admit(registry: Registry, pod: RawObject) -> None:
     spec, namespace = pod["spec"], pod["metadata"]["namespace"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
-    record = _bucket(registry, "serviceaccounts").newest((namespace, name))
+    record = registry.bucket("serviceaccounts").newest((namespace, name))
     if record is None:
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
         raise errors.forbidden(("pods", ""), pod["metadata"].get("name") or "", why)
@@ -223,7 +223,7 @@ def _bound(
             "name."
         )
     if node := spec.get("nodeName"):
-        found = _bucket(registry, "nodes").newest(("", node))
+        found = registry.bucket("nodes").newest(("", node))
         yield "node", {"name": node, **({"uid": found.uid} if found is not None else {})}
 
 
@@ -244,13 +244,13 @@ def bearer(registry: Registry, token: str, audiences: list[str] | None = None) -
     """Whom a token of ours stands for, None if it is none or no longer good."""
     claims = registry.signer.read(token)
     found = account_name(str(claims.get("sub"))) if claims is not None else None
-    account = _bucket(registry, "serviceaccounts").newest(found) if found is not None else None
+    account = registry.bucket("serviceaccounts").newest(found) if found is not None else None
     if claims is None or account is None:
         return None
     if claims.get("iss") == ISSUER:
         return _with_claims(registry, account, claims, audiences or [ISSUER])
     secret = str(claims.get("kubernetes.io/serviceaccount/secret.name"))
-    kept = _bucket(registry, "secrets").newest((account.key[0], secret))
+    kept = registry.bucket("secrets").newest((account.key[0], secret))
     if kept is None or claims.get("kubernetes.io/serviceaccount/service-account.uid") != account.uid:
         return None
     return _user(account, {})
@@ -270,7 +270,7 @@ def _with_claims(registry: Registry, account: Record, claims: Claims, audiences:
         if not bound:
             continue
         where = "" if kind == "node" else account.key[0]
-        record = _bucket(registry, f"{kind}s").newest((where, str(bound.get("name"))))
+        record = registry.bucket(f"{kind}s").newest((where, str(bound.get("name"))))
         incidental = kind == "node" and "pod" in own
         if not incidental and (record is None or record.uid != bound.get("uid")):
             return None
@@ -283,10 +283,6 @@ def _with_claims(registry: Registry, account: Record, claims: Claims, audiences:
 def _user(account: Record, extra: dict[str, list[str]]) -> User:
     groups = (*account_groups(account.key[0]), AUTHENTICATED)
     return User(account_user(*account.key), groups, account.uid, extra)
-
-
-def _bucket(registry: Registry, plural: str) -> Bucket:
-    return registry.builtin("", plural).bucket
 
 
 # --- reviews

@@ -265,7 +265,7 @@ STRATEGIES = (
 
 
 def _default_class(registry: Registry) -> str | None:
-    bucket = registry.builtin("storage.k8s.io", "storageclasses").bucket
+    bucket = registry.bucket("storageclasses", "storage.k8s.io")
     known = (decode(record.data)["metadata"] for record in bucket.newest_in(""))
     return default_storage_class(checks.decode_as(metadata, ObjectMeta) for metadata in known)
 

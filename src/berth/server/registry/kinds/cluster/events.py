@@ -100,7 +100,7 @@ async def expire(registry: Registry, ttl: float) -> None:
 
 async def expire_once(registry: Registry, since: float) -> None:
     """Remove the Events that have not changed since a moment."""
-    bucket = registry.builtin("", "events").bucket
+    bucket = registry.bucket("events")
     limit = stamp(since)
     for count, record in enumerate(list(bucket.records.values())):
         if count % _STEP == _STEP - 1:

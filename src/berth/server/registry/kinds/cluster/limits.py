@@ -258,7 +258,7 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
 
 
 def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
-    bucket = registry.builtin("", "limitranges").bucket
+    bucket = registry.bucket("limitranges")
     if not bucket.queued and not bucket.records:
         return []
     found = (decode(record.data) for record in bucket.newest_in(namespace))

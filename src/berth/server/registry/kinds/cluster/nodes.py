@@ -39,7 +39,7 @@ STRATEGIES = (
 
 def topology_labels(registry: Registry, node: str) -> dict[str, str]:
     """What a pod is told about where it runs (upstream: plugin/pkg/admission/podtopologylabels)."""
-    record = registry.builtin("", "nodes").bucket.newest(("", node))
+    record = registry.bucket("nodes").newest(("", node))
     if record is None:
         return {}
     return {key: record.labels[key] for key in _TOPOLOGY_LABELS if key in record.labels}

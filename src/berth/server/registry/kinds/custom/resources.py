@@ -22,7 +22,7 @@ from berth.kube.validation.placement import validate_annotated
 from berth.server import errors
 from berth.server.fields import annotations_of
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, has, invalid, one_of, required, spec_of, unchanged
+from berth.server.registry.checks import Found, has, invalid, numbered, one_of, required, spec_of, unchanged
 from berth.server.registry.strategy import Endpoint, Registry, ServedResource, Strategy, served
 from berth.server.settings import OBJECT_LIMIT
 from berth.server.storage.bucket import decode
@@ -161,7 +161,7 @@ class CustomStrategy(Strategy):
 
 def _finish(registry: Registry, endpoint: Endpoint) -> None:
     """Once the last object of a definition that is being deleted has gone, so does the definition."""
-    bucket, key = registry.builtin(_GROUP, _PLURAL).bucket, ("", endpoint.resource.name)
+    bucket, key = registry.bucket(_PLURAL, _GROUP), ("", endpoint.resource.name)
     record = bucket.newest(key)
     if record is None or endpoint.bucket.newest_in(""):
         return
@@ -228,7 +228,7 @@ def _is_protected(crd: RawObject) -> bool:
 def _clash(registry: Registry, crd: RawObject) -> str:
     """A sentence about another definition of the group that has the same kind."""
     spec = crd["spec"]
-    for record in registry.builtin(_GROUP, _PLURAL).bucket.newest_in(""):
+    for record in registry.bucket(_PLURAL, _GROUP).newest_in(""):
         if record.key[1] == crd["metadata"]["name"]:
             continue
         other = decode(record.data)["spec"]
@@ -254,8 +254,7 @@ def _problems(crd: RawObject) -> Found:
     if sum(1 for entry in versions if entry.get("storage")) != 1:
         detail = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", [entry.get("name") for entry in versions], detail)
-    for i, entry in enumerate(versions):
-        path = f"spec.versions[{i}]"
+    for path, entry in numbered("spec.versions", versions):
         yield from has(path, entry, "name")
         if not (entry.get("schema") or {}).get("openAPIV3Schema"):
             yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")

@@ -76,7 +76,7 @@ class ServiceStrategy(Strategy):
         spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
 
     def _free_address(self, registry: Registry) -> str:
-        bucket = registry.builtin("", self.resource.plural).bucket
+        bucket = registry.bucket(self.resource.plural)
         taken = {record.fields.get("spec.clusterIP") for record in bucket.newest_in("")}
         addresses = (str(_SERVICE_NETWORK[number]) for number in count(len(taken) + 1))
         return next(address for address in addresses if address not in taken)
@@ -120,7 +120,7 @@ class ServiceStrategy(Strategy):
             (port.get("port"), port.get("protocol")): port.get("nodePort")
             for port in mappings(before, "ports")
         }
-        bucket = registry.builtin("", self.resource.plural).bucket
+        bucket = registry.bucket(self.resource.plural)
         key = (obj["metadata"]["namespace"], obj["metadata"].get("name") or "")
         taken = {
             (port.get("nodePort"), port.get("protocol"))

@@ -100,7 +100,7 @@ def evict(
 
 def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] | None:
     labels = pod["metadata"].get("labels") or {}
-    bucket, found = registry.builtin("policy", "poddisruptionbudgets").bucket, []
+    bucket, found = registry.bucket("poddisruptionbudgets", "policy"), []
     for record in bucket.newest_in(pod["metadata"]["namespace"]):
         budget = decode(record.data)
         given = budget["spec"].get("selector")
