@@ -117,12 +117,14 @@ def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> Raw
 
 def recount(registry: Registry, namespace: str = "") -> None:
     """Count what is used in a namespace, or in all, and correct what quotas say of it."""
-    bucket = registry.bucket(_QUOTAS)
-    for record in bucket.newest_in(namespace):
+    for record in registry.bucket(_QUOTAS).newest_in(namespace):
         quota = decode(record.data)
-        status = _status(registry, quota)
-        if status is not None:
-            registry.store.put(bucket, record.key, {**quota, "status": status})
+        _put_status(registry, record, quota, _status(registry, quota))
+
+
+def _put_status(registry: Registry, record: Record, quota: RawObject, status: RawObject | None) -> None:
+    if status is not None:
+        registry.store.put(registry.bucket(_QUOTAS), record.key, {**quota, "status": status})
 
 
 def release(registry: Registry, now: float) -> None:
@@ -132,8 +134,7 @@ def release(registry: Registry, now: float) -> None:
         quota = decode(record.data)
         if _exclusive_names(quota):
             status = charged(quota, difference(exclusive_use(registry, quota), used_of(quota)))
-            if status is not None:
-                registry.store.put(bucket, record.key, {**quota, "status": status})
+            _put_status(registry, record, quota, status)
     for namespace in sorted({key[0] for key in bucket.keys}):
         leaving = (
             held_until(PODS.look(decode(record.data)))

@@ -231,11 +231,10 @@ class Strategy:
 
     def validate(self, obj: RawObject, gates: FeatureGates) -> list[FieldError]:
         """What is wrong with an object by itself."""
-        return [
-            *self._validate_form(obj, gates),
-            *self.check(obj),
-            *validate_annotated(obj["metadata"].get("annotations")),
-        ]
+        return [*self._validate_form(obj, gates), *self.check(obj), *self._validate_annotations(obj)]
+
+    def _validate_annotations(self, obj: RawObject) -> Iterable[FieldError]:
+        return validate_annotated(obj["metadata"].get("annotations"))
 
     def _validate_form(self, obj: RawObject, gates: FeatureGates) -> Iterable[FieldError]:
         if self._view is not None:

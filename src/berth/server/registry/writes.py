@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from berth.kube.objects import Key, LabelSelector, RawObject
 from berth.kube.schema import budget
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors, patch
-from berth.server.fields import at
+from berth.server.fields import at, mapping
 from berth.server.registry import metadata, quotas
-from berth.server.registry.checks import copy_field, decode_as, invalid
+from berth.server.registry.checks import at_least, copy_field, decode_as, invalid
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.users import Intent
 from berth.server.storage.bucket import Record, decode, encode
@@ -153,8 +152,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
         strategy.prepare_input(registry, obj, old)
         found += strategy.admit_and_validate(registry, obj, old)
     if found:
-        resource = endpoint.resource
-        raise errors.invalid(resource, record.key[1], found)
+        raise errors.invalid(endpoint.resource, record.key[1], found)
     strategy.authorize_write(registry, obj, old, intent.user)
     if strategy.generation and intent.subresource != "status" and _spec_changed(obj, old):
         meta["generation"] = (old["metadata"].get("generation") or 0) + 1
@@ -221,15 +219,14 @@ def _tracked(
     """The object with its managed fields brought up to date."""
     if intent.tracked or endpoint.schema is None:
         return obj
-    subresource = intent.subresource
     return patch.track_update(
         old,
         obj,
         endpoint.schema,
         manager=intent.manager,
         now=registry.timestamp(),
-        subresource=subresource,
-        reset=endpoint.strategy.reset_fields(subresource),
+        subresource=intent.subresource,
+        reset=endpoint.strategy.reset_fields(intent.subresource),
     )
 
 
@@ -306,11 +303,7 @@ def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
     """The Scale of an object."""
     obj, strategy = endpoint.object(record), endpoint.strategy
     replicas, current, selector = (at(obj, *_steps(path)) if path else None for path in strategy.scale_paths)
-    metadata = {
-        name: obj["metadata"][name]
-        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        if name in obj["metadata"]
-    }
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: RawObject = {"replicas": current or 0}
     if isinstance(selector, dict):
         parsed = parse_label_selector(decode_as(strategy.scale_selector(selector), LabelSelector))
@@ -320,7 +313,7 @@ def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": metadata,
+        "metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]},
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
@@ -334,20 +327,14 @@ def update_scale(
     registry: Registry, endpoint: Endpoint, record: Record, scale: RawObject, intent: Intent
 ) -> Write:
     """Set the replicas of an object from a Scale."""
-    own_name = record.key[1]
-    metadata = scale.get("metadata") or {}
-    if metadata.get("name", own_name) != own_name:
-        raise errors.bad_request(
-            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({own_name})"
-        )
-    version = metadata.get("resourceVersion")
+    own_name, given = record.key[1], mapping(scale, "metadata")
+    metadata.settle_name(given, own_name)
+    version = given.get("resourceVersion")
     if version and version != str(record.rv):
         raise errors.conflict(endpoint.resource, own_name)
-    replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if replicas < 0:
-        raise errors.invalid(
-            ("Scale", "autoscaling"), own_name, [invalid("spec.replicas", replicas, NEGATIVE)]
-        )
+    replicas = mapping(scale, "spec").get("replicas") or 0
+    if wrong := list(at_least("spec.replicas", replicas, 0)):
+        raise errors.invalid(("Scale", "autoscaling"), own_name, wrong)
     obj = endpoint.object(record)
     *outer, last = _steps(endpoint.strategy.scale_paths[0])
     place = obj

@@ -95,10 +95,9 @@ class RoleStrategy(_GrantStrategy):
     """Rules; those of a Role are about its namespace alone."""
 
     def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        metadata = obj["metadata"]
         # What is being created has no name yet for authorization.
-        named = metadata["name"] if old is not None else ""
-        where = metadata.get("namespace", "")
+        named = obj["metadata"]["name"] if old is not None else ""
+        where = obj["metadata"].get("namespace", "")
         asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
         if authorize(registry, user, asked).allowed:
             return
@@ -216,7 +215,9 @@ class _Role(NamedTuple):
 
 _PLURALS = tuple(strategy.resource.plural for strategy in STRATEGIES)
 _MOST_REMEMBERED = 1000
-_remembered: WeakKeyDictionary[Registry, _Remembered] = WeakKeyDictionary()
+_Known = dict[tuple[str, tuple[str, ...], str], list[_Role]]
+# The roles of users, as long as no role and no binding changes: the counts of changes, and what is known.
+_remembered: WeakKeyDictionary[Registry, tuple[tuple[int, ...], _Known]] = WeakKeyDictionary()
 
 
 class Decision(NamedTuple):
@@ -262,24 +263,17 @@ def rules_of(registry: Registry, user: User, namespace: str) -> list[RawObject]:
     return [rule for role in _rules_of(registry, user, namespace) for rule in role.rules or ()]
 
 
-class _Remembered(NamedTuple):
-    """The roles of users, as long as no role and no binding changes."""
-
-    state: tuple[int, ...]
-    roles: dict[tuple[str, tuple[str, ...], str], list[_Role]]
-
-
 def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
     """The same as `_look_up`, which reads every binding, looked up once a user and namespace."""
     state = tuple(registry.bucket(plural, GROUP).changes for plural in _PLURALS)
-    known = _remembered.get(registry)
-    if known is None or known.state != state or len(known.roles) >= _MOST_REMEMBERED:
-        known = _remembered[registry] = _Remembered(state, {})
+    seen, known = _remembered.get(registry, ((), {}))
+    if seen != state or len(known) >= _MOST_REMEMBERED:
+        known = {}
+        _remembered[registry] = (state, known)
     key = (user.name, user.groups, namespace)
-    found = known.roles.get(key)
-    if found is None:
-        found = known.roles[key] = list(_look_up(registry, user, namespace))
-    return found
+    if key not in known:
+        known[key] = list(_look_up(registry, user, namespace))
+    return known[key]
 
 
 def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:

@@ -78,9 +78,8 @@ def provide(registry: Registry, namespace: str) -> list[writes.Write]:
     """Make the default account of a namespace where it is missing and may be made."""
     record = registry.bucket("namespaces").newest(("", namespace))
     endpoint = registry.builtin("", "serviceaccounts")
-    if record is None or record.fields.get("status.phase") == "Terminating":
-        return []
-    if endpoint.bucket.newest((namespace, DEFAULT_ACCOUNT)) is not None:
+    going = record is None or record.fields.get("status.phase") == "Terminating"
+    if going or endpoint.bucket.newest((namespace, DEFAULT_ACCOUNT)) is not None:
         return []
     resource, metadata = endpoint.resource, {"name": DEFAULT_ACCOUNT}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
@@ -171,16 +170,13 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
     audiences = spec.get("audiences") or [ISSUER]
     now = int(time.time())
     bound = dict(_bound(registry, namespace, name, mapping(spec, "boundObjectRef")))
+    account = {"name": name, "uid": record.uid}
     claims = {
         "aud": audiences,
         "iat": now,
         "iss": ISSUER,
         "jti": registry.new_uid(),
-        "kubernetes.io": {
-            "namespace": namespace,
-            **bound,
-            "serviceaccount": {"name": name, "uid": record.uid},
-        },
+        "kubernetes.io": {"namespace": namespace, **bound, "serviceaccount": account},
         "nbf": now,
         "sub": account_user(namespace, name),
         "exp": now + lifetime,
@@ -292,13 +288,9 @@ class ReviewStrategy(Strategy):
     """A review is answered with itself and a status; one that asks nothing else, with who sends it."""
 
     def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
-        metadata = obj.get("metadata") or {}
-        answered = {
-            **obj,
-            "metadata": {"creationTimestamp": None, **metadata},
-            "status": self.status(registry, mapping(obj, "spec"), key[0], intent.user),
-        }
-        return answered, None
+        metadata = {"creationTimestamp": None, **mapping(obj, "metadata")}
+        status = self.status(registry, mapping(obj, "spec"), key[0], intent.user)
+        return {**obj, "metadata": metadata, "status": status}, None
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
         """The answer to `user`.
@@ -350,7 +342,8 @@ class AccessReviewStrategy(ReviewStrategy):
     own: bool = False
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
-        _check_access(self.resource, spec, own=self.own)
+        if wrong := list(_access_errors(spec, own=self.own)):
+            raise errors.invalid(self.resource, "", wrong)
         in_api = mapping(spec, "resourceAttributes")
         if self.resource.namespaced and in_api.get("namespace") != namespace:
             detail = f"must match metadata.namespace: {namespace}"
@@ -373,17 +366,14 @@ def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResourc
     return served(f"{group}/v1", kind, namespaced=namespaced, verbs=CREATE_ONLY)
 
 
-def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> None:
-    found = []
+def _access_errors(spec: RawObject, *, own: bool) -> checks.Found:
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
-        found.append(checks.invalid("spec.nonResourceAttributes", outside, _NOT_BOTH))
+        yield checks.invalid("spec.nonResourceAttributes", outside, _NOT_BOTH)
     if in_api is None and outside is None:
-        found.append(checks.invalid("spec.resourceAttributes", None, _ONE_OF))
+        yield checks.invalid("spec.resourceAttributes", None, _ONE_OF)
     if not own and not spec.get("user") and not spec.get("groups"):
-        found.append(checks.invalid("spec.user", "", _NOBODY))
-    if found:
-        raise errors.invalid(resource, "", found)
+        yield checks.invalid("spec.user", "", _NOBODY)
 
 
 STRATEGIES = (

@@ -44,8 +44,8 @@ def definitions() -> list[RawObject]:
 class KarmadaStrategy(CustomStrategy):
     """Karmada's kinds say more than their schemas; what has another form than it should is left alone."""
 
-    def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
-        return []
+    def _validate_annotations(self, obj: RawObject) -> tuple[()]:
+        return ()
 
 
 class KarmadaClusterStrategy(KarmadaStrategy):

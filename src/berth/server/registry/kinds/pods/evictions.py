@@ -11,12 +11,11 @@ import re
 from berth.kube.disruption import is_lenient, spares_unhealthy
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import errors
 from berth.server.fields import at, condition, is_true, mapping, upsert_condition, without
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, choice, decode_as, invalid
+from berth.server.registry.checks import Found, at_least, choice, decode_as, invalid
 from berth.server.registry.strategy import Endpoint, Registry, Strategy, served
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import Record, decode
@@ -56,8 +55,7 @@ class DisruptionBudgetStrategy(Strategy):
                 yield invalid(f"spec.{name}", given, _NO_PERCENT)
             elif isinstance(given, str) and int(given[:-1]) > 100:
                 yield invalid(f"spec.{name}", given, "must not be greater than 100%")
-            elif isinstance(given, int) and given < 0:
-                yield invalid(f"spec.{name}", given, NEGATIVE)
+            yield from at_least(f"spec.{name}", given, 0)
         yield from choice("spec", spec, "unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")
 
 

@@ -37,11 +37,7 @@ from berth.server.registry.kinds.cluster import limits
 from berth.server.registry.kinds.cluster.nodes import topology_labels
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.evictions import evict
-from berth.server.registry.kinds.pods.pod_specs import (
-    drop_disabled,
-    drop_unserved,
-    write_back,
-)
+from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
 from berth.server.registry.users import Intent, User
@@ -50,12 +46,11 @@ from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
 from berth.server.tables import workloads as tables
 
-_UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
+_IMMUTABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
 _FOR_A_WHILE = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 _SUBRESOURCES = "attach binding eviction exec log portforward status"
@@ -212,16 +207,15 @@ def _begin_status(pod: RawObject) -> None:
     """A new pod is pending, whatever the client said."""
     status: RawObject = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
-        status["conditions"] = [
-            {
-                "type": POD_SCHEDULED,
-                "status": "False",
-                "reason": SCHEDULING_GATED,
-                "message": SCHEDULING_GATED_MESSAGE,
-                "lastProbeTime": None,
-                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
-            }
-        ]
+        gated = {
+            "type": POD_SCHEDULED,
+            "status": "False",
+            "reason": SCHEDULING_GATED,
+            "message": SCHEDULING_GATED_MESSAGE,
+            "lastProbeTime": None,
+            "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+        }
+        status["conditions"] = [gated]
     pod["status"] = status
 
 
@@ -248,8 +242,7 @@ def _same(one: Any, other: Any) -> bool:  # noqa: ANN401
 
 
 def _judge_update(obj: RawObject, old: RawObject, gates: FeatureGates) -> list[FieldError]:
-    pod = decode_as(obj, Pod)
-    found = validate_pod(pod, gates)
+    found = validate_pod(decode_as(obj, Pod), gates)
     if _rules(obj) == _rules(old):  # stored by a server that asked for less: it must be able to go
         found = [error for error in found if not error.field.startswith(IN_ANNOTATION)]
     return found
