@@ -25,7 +25,7 @@ from berth.kube.validation.errors import (
 )
 from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
-from berth.server.fields import at
+from berth.server.fields import at, mappings
 
 _T = TypeVar("_T")
 
@@ -59,6 +59,11 @@ def spec_of(obj: RawObject) -> RawObject:
     if not isinstance(spec, dict):
         spec = obj["spec"] = {}
     return spec
+
+
+def containers_of(spec: RawObject) -> list[RawObject]:
+    """The containers of a pod, those that come first at the end."""
+    return [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
 
 
 def copy_field(name: str, source: RawObject, target: RawObject) -> None:

@@ -115,7 +115,7 @@ def admit(registry: Registry, pod: RawObject) -> None:
 def _mount(spec: RawObject) -> None:
     containers = [
         container
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        for container in checks.containers_of(spec)
         if not any(mount.get("mountPath") == _MOUNT_PATH for mount in container.get("volumeMounts") or ())
     ]
     if not containers:

@@ -237,11 +237,7 @@ def check_pod(registry: Registry, pod: RawObject) -> None:
     """
     found = _limit_ranges(registry, pod["metadata"]["namespace"])
     if found:
-        containers = [
-            _asked(container)
-            for name in ("containers", "initContainers")
-            for container in mappings(pod["spec"].get(name))
-        ]
+        containers = list(map(_asked, checks.containers_of(pod["spec"])))
         _check(found, "pods", pod, {_CONTAINER: containers, _POD: [_whole(pod)]})
 
 

@@ -11,7 +11,7 @@ from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.validation.errors import FieldError
 from berth.server.fields import at
-from berth.server.registry.checks import decode_as
+from berth.server.registry.checks import containers_of, decode_as
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import workloads as tables
@@ -31,11 +31,10 @@ def drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) ->
 
 def drop_unserved(spec: RawObject) -> None:
     """Drop, in place, what is behind a gate that is off by default: the signal that ends a container."""
-    for name in ("containers", "initContainers"):
-        for container in spec.get(name) or ():
-            lifecycle = container.get("lifecycle")
-            if lifecycle and lifecycle.pop("stopSignal", None) and not lifecycle:
-                del container["lifecycle"]
+    for container in containers_of(spec):
+        lifecycle = container.get("lifecycle")
+        if lifecycle and lifecycle.pop("stopSignal", None) and not lifecycle:
+            del container["lifecycle"]
 
 
 def _pod(holder: RawObject) -> Pod:

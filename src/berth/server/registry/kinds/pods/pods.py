@@ -30,7 +30,7 @@ from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED, SCHEDULING_GA
 from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, upsert_condition, without
-from berth.server.registry import writes
+from berth.server.registry import checks, writes
 from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limits
@@ -220,11 +220,9 @@ def _begin_status(pod: RawObject) -> None:
 
 
 def qos_class(spec: RawObject) -> str:
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     guaranteed, any_given = True, False
-    for container in containers:
-        resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for container in checks.containers_of(spec):
+        requests, limits = (mapping(container, "resources", name) for name in ("requests", "limits"))
         for name in _COMPUTE:
             request, limit = requests.get(name), limits.get(name)
             any_given = any_given or positive(request) or positive(limit)
