@@ -19,8 +19,7 @@ from berth.server.registry.users import Intent
 from berth.server.settings import ServerSettings
 from berth.server.storage.bucket import decode
 
-_MANAGER = "berth"
-_INTENT = Intent(_MANAGER, own=True)
+_INTENT = Intent("berth", own=True)
 _REPAIR = 10.0  # seconds, as upstream
 _SERVICE = "kubernetes"
 

@@ -33,6 +33,7 @@ Found = Iterator[FieldError]
 IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _BACKSTEPS = "must not contain '..'"
 _SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
 
@@ -62,7 +63,7 @@ def spec_of(obj: RawObject) -> RawObject:
 
 
 def containers_of(spec: RawObject) -> list[RawObject]:
-    """The containers of a pod, those that come first at the end."""
+    """The containers of a pod, and after them its init containers."""
     return [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
 
 
@@ -207,12 +208,6 @@ def network(path: str, value: str) -> Found:
         yield invalid(path, value, NO_NETWORK)
 
 
-_RANGES = (
-    ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
-    ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
-)
-
-
 def outside(path: str, value: object) -> Found:
     """An address that is not that of the machine itself, of nobody or of several."""
     found = parsed(value)
@@ -220,17 +215,12 @@ def outside(path: str, value: object) -> Found:
         return
     if found.is_unspecified:
         yield invalid(path, value, f"may not be unspecified ({value})")
-    for kind, detail in _RANGES:
-        if getattr(found, kind):
-            yield invalid(path, value, detail)
-    if found.is_multicast and found in _LOCAL_MULTICAST[found.version]:
+    if found.is_loopback:
+        yield invalid(path, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if found.is_link_local:
+        yield invalid(path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if any(found in network for network in _LOCAL_MULTICAST):
         yield invalid(path, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-
-
-_LOCAL_MULTICAST = {
-    4: ipaddress.ip_network("224.0.0.0/24"),
-    6: ipaddress.ip_network("ff02::/16"),
-}
 
 
 def without_backsteps(path: str, value: str) -> Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -61,8 +62,7 @@ class Attributes:
             where = f'in the namespace "{self.namespace}"' if self.namespace else "at the cluster scope"
             what = f'resource "{asked}" in API group "{self.group}"'
             text = f'User "{user.name}" cannot {self.verb} {what} {where}'
-        for mark, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-            text = text.replace(mark, harmless)
+        text = html.escape(text, quote=False)
         why = f"{text}: {reason}" if reason else text
         return errors.forbidden((self.resource, self.group), self.name, why)
 

@@ -50,7 +50,6 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 DEFAULT_ACCOUNT = "default"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _OWN_VOLUME = "kube-api-access-"
-_MANAGER = "berth"
 _LIFETIME = 3600  # seconds
 _IN_POD = 3607  # seconds, by which upstream knows its own mounts again
 _EXTRA = "authentication.kubernetes.io/"
@@ -83,7 +82,7 @@ def provide(registry: Registry, namespace: str) -> list[writes.Write]:
         return []
     resource, metadata = endpoint.resource, {"name": DEFAULT_ACCOUNT}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return [writes.create(registry, endpoint, body, namespace, Intent(_MANAGER))]
+    return [writes.create(registry, endpoint, body, namespace, Intent("berth"))]
 
 
 # --- what a pod gets

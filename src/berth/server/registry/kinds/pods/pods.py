@@ -34,7 +34,7 @@ from berth.server.registry import checks, writes
 from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limits
-from berth.server.registry.kinds.cluster.nodes import topology_labels
+from berth.server.registry.kinds.cluster.basics import topology_labels
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.evictions import evict
 from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back

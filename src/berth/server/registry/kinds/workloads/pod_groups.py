@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from functools import partial
+from typing import ClassVar
 
 from berth.kube import names
 from berth.kube.objects import RawObject
@@ -39,6 +40,8 @@ _CONDITION_STATUSES = ("False", "True", "Unknown")
 class _PodGroupStrategyBase(Strategy):
     """What PodGroups and Workloads of both versions have in common."""
 
+    off: ClassVar[tuple[str, ...]] = _ALPHA_OFF  # the fields of gates that are off
+
     def is_served(self, version: KubernetesVersion) -> bool:
         return self.resource.version == version.pod_group_api
 
@@ -48,7 +51,7 @@ class PodGroupStrategy(_PodGroupStrategyBase):
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         spec = mapping(obj, "spec")
-        _drop(spec, _ALPHA_OFF)
+        _drop(spec, self.off)
         spec["disruptionMode"] = "Pod"
 
     def validate_create(self, obj: RawObject) -> Found:
@@ -76,6 +79,8 @@ class PodGroupStrategy(_PodGroupStrategyBase):
 class BetaPodGroupStrategy(PodGroupStrategy):
     """The same in 1.37: groups have a priority, and their size may change."""
 
+    off = _BETA_OFF
+
     def default(self, obj: RawObject) -> None:
         spec = mapping(obj, "spec")
         if spec.get("disruptionMode") is None:
@@ -84,7 +89,7 @@ class BetaPodGroupStrategy(PodGroupStrategy):
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         spec = obj.get("spec")
         if isinstance(spec, dict):
-            _drop(spec, _BETA_OFF)
+            _drop(spec, self.off)
             if old is None:
                 resolve_group_priority(registry, self.resource, obj)
 
@@ -107,8 +112,9 @@ class WorkloadDefinitionStrategy(_PodGroupStrategyBase):
     none = required(_AT_TEMPLATES)  # what is said if there is no template
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        mapping(obj, "spec").pop("compositePodGroupTemplates", None)
         for template in mappings(obj, "spec", "podGroupTemplates"):
-            _drop(template, _ALPHA_OFF)
+            _drop(template, self.off)
 
     def validate_create(self, obj: RawObject) -> Found:
         templates = mappings(obj, "spec", "podGroupTemplates")
@@ -124,13 +130,8 @@ class WorkloadDefinitionStrategy(_PodGroupStrategyBase):
 class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
     """The same in 1.37: templates have a priority, and may change, but not come or go."""
 
+    off = _BETA_OFF
     none = invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
-
-    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        spec = mapping(obj, "spec")
-        spec.pop("compositePodGroupTemplates", None)
-        for template in mappings(spec, "podGroupTemplates"):
-            _drop(template, _BETA_OFF)
 
     def validate_create(self, obj: RawObject) -> Found:
         templates = mappings(obj, "spec", "podGroupTemplates")
