@@ -17,17 +17,7 @@ from typing import Any
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.amounts.resource_lists import Amounts, difference, masked
 from berth.kube.objects import Key, Node, Pod, RawObject
-from berth.kube.quota.charging import (
-    QuotaError,
-    change,
-    charged,
-    check_room,
-    check_stated,
-    counted,
-    is_about,
-    limits_of,
-    used_of,
-)
+from berth.kube.quota import charging
 from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, exclusion_of
 from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of, held_until, is_over
 from berth.server import errors
@@ -58,7 +48,7 @@ class QuotaRequest:
     is_admitted: bool = False
 
 
-def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None:
+def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None]:
     """Ask the quotas of a namespace; what is returned charges them, once the write itself is proposed.
 
     Raises:
@@ -66,12 +56,12 @@ def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None
     """
     bucket = registry.bucket(_QUOTAS)
     if not bucket.records and not bucket.queued:
-        return None
+        return _nothing
     records = bucket.newest_in(asked.key[0])
     resource = asked.endpoint.resource
     evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
     if not records or evaluator is None:
-        return None
+        return _nothing
     known = asked.endpoint.bucket.newest(asked.key)
     before = evaluator.look(decode(known.data)) if known is not None else None
     after = evaluator.look(asked.new) if asked.new is not None else None
@@ -83,16 +73,16 @@ def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None
     for record in records:
         quota = _ready(registry, evaluator, record)
         exclusive = _exclusive_change(registry, asked, quota, (before, after))
-        wanted = change(quota, evaluator, before, after, now)
+        wanted = charging.change(quota, evaluator, before, after, now)
         try:
             if admits:
-                check_stated(quota, evaluator, after)
+                charging.check_stated(quota, evaluator, after)
             may_refuse = asked.is_admitted or _closes_more(before, after)
-            check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
-        except QuotaError as error:
+            charging.check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
+        except charging.QuotaError as error:
             name = (asked.new or {})["metadata"].get("name") or ""
             raise errors.forbidden(resource, name, str(error)) from None
-        status = charged(quota, {**wanted, **exclusive})
+        status = charging.charged(quota, {**wanted, **exclusive})
         if status is not None:
             changed.append((record.key, {**quota, "status": status}))
 
@@ -102,14 +92,18 @@ def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None
             if asked.endpoint.bucket is not bucket or asked.key != key:
                 registry.store.put(bucket, key, quota)
 
-    return settle if changed else None
+    return settle
+
+
+def _nothing() -> None:
+    """What there is to charge where there is no quota."""
 
 
 def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> RawObject:
     """A quota in which everything is counted that objects of this kind use."""
     quota = decode(record.data)
-    names = [*evaluator.matching(limits_of(quota)), *_exclusive_names(quota)]
-    if not used_of(quota).keys() >= set(names):
+    names = [*evaluator.matching(charging.limits_of(quota)), *_exclusive_names(quota)]
+    if not charging.used_of(quota).keys() >= set(names):
         status = _status(registry, quota)
         return {**quota, "status": status} if status is not None else quota
     return quota
@@ -133,8 +127,8 @@ def release(registry: Registry, now: float) -> None:
     for record in bucket.newest_in(""):
         quota = decode(record.data)
         if _exclusive_names(quota):
-            status = charged(quota, difference(exclusive_use(registry, quota), used_of(quota)))
-            _put_status(registry, record, quota, status)
+            changed = difference(exclusive_use(registry, quota), charging.used_of(quota))
+            _put_status(registry, record, quota, charging.charged(quota, changed))
     for namespace in sorted({key[0] for key in bucket.keys}):
         leaving = (
             held_until(PODS.look(decode(record.data)))
@@ -152,7 +146,7 @@ def _status(registry: Registry, quota: RawObject) -> RawObject | None:
         for evaluator, bucket in _counted_in(registry, mapping(quota, "spec", "hard"))
     }
     exclusive = exclusive_use(registry, quota) if _exclusive_names(quota) else None
-    return counted(quota, contents, time.time(), exclusive)
+    return charging.counted(quota, contents, time.time(), exclusive)
 
 
 def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEvaluator, Bucket]]:
@@ -189,7 +183,7 @@ def _exclusive_change(
     if after == before:
         return {}
     # Nodes may have changed since the last count, which is in the status.
-    return masked(difference(after, used_of(quota)), _exclusive_names(quota))
+    return masked(difference(after, charging.used_of(quota)), _exclusive_names(quota))
 
 
 def _closes_more(before: object, after: object) -> bool:
@@ -212,9 +206,9 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
         for record in registry.bucket("pods").newest_in(quota["metadata"]["namespace"])
         if (besides is None or record.key != besides[0]) and any(word in record.data for word in _KEEPS_APART)
     )
-    exclusions = (exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, PODS, pod))
+    counted = (pod for pod in found if not is_over(pod, now) and charging.is_about(quota, PODS, pod))
     _look_around(registry)
-    return registry.exclusive.cost(each for each in exclusions if each is not None).amounts()
+    return registry.exclusive.cost(each for each in map(exclusion_of, counted) if each is not None).amounts()
 
 
 def _look_around(registry: Registry) -> None:

@@ -257,8 +257,7 @@ def _store(
             return remove(registry, endpoint, key, obj)
         settle = quotas.charge(registry, asked)
         record, done = registry.store.put(endpoint.bucket, key, obj)
-        if settle is not None:
-            settle()
+        settle()
         endpoint.strategy.after_write(registry, obj)
         return Write(record, done)
 
@@ -280,8 +279,7 @@ def remove(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) -> 
     """Propose that an object goes, whatever its finalizers say."""
     settle = quotas.charge(registry, quotas.QuotaRequest(endpoint, key, None))
     record, done = registry.store.remove(endpoint.bucket, key, obj)
-    if settle is not None:
-        settle()
+    settle()
     endpoint.strategy.after_remove(registry, endpoint, obj)
     return Write(record, done)
 

@@ -74,18 +74,15 @@ _GO_CONTEXT = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """What a container is judged by beside itself.
+    """What a container is judged by beside itself: the pod's spec, and its valid volumes by name."""
 
-    Attributes:
-        volumes: The valid ones by name.
-        grace: Seconds that the pod has to end.
-        own_users: Whether its users are not the node's.
-    """
-
+    spec: RawObject
     volumes: Mapping[str, RawObject]
-    grace: int | None
-    restart_policy: str
-    own_users: bool
+
+    @property
+    def own_users(self) -> bool:
+        """Whether its users are not the node's."""
+        return self.spec.get("hostUsers") is False
 
 
 def container_errors(path: str, container: RawObject, pod: PodContext, *, init: bool = False) -> Found:
@@ -279,9 +276,9 @@ def _http(path: str, get: RawObject, _: PodContext) -> Found:
 
 
 def _sleep(path: str, sleep: RawObject, pod: PodContext) -> Found:
-    seconds = sleep.get("seconds") or 0
-    if pod.grace is not None and not 0 <= seconds <= pod.grace:
-        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({pod.grace})"
+    seconds, grace = sleep.get("seconds") or 0, pod.spec.get("terminationGracePeriodSeconds")
+    if grace is not None and not 0 <= seconds <= grace:
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         yield invalid(path, seconds, detail)
 
 
@@ -305,7 +302,7 @@ def _resizing(path: str, policies: object, _: RawObject, pod: PodContext) -> Fou
         yield from checks.once(seen, at, name)
         yield from one_of(path, name, _RESIZED)
         yield from one_of(path, restart, _RESIZE)
-        if pod.restart_policy == "Never" and restart != _RESIZE[0]:
+        if pod.spec.get("restartPolicy") == "Never" and restart != _RESIZE[0]:
             yield invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 

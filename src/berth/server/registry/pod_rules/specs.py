@@ -82,12 +82,7 @@ def _errors(spec: RawObject, path: str) -> Found:
         name = str(volume.get("name") or "")
         if not wrong and name not in volumes and not names.dns_label_errors(name):
             volumes[name] = volume
-    pod = PodContext(
-        volumes,
-        spec.get("terminationGracePeriodSeconds"),
-        str(spec.get("restartPolicy") or ""),
-        spec.get("hostUsers") is False,
-    )
+    pod = PodContext(spec, volumes)
     for group in ("containers", "initContainers"):
         for at, container in numbered(f"{path}.{group}", mappings(spec.get(group))):
             yield from container_errors(at, container, pod, init=group == "initContainers")

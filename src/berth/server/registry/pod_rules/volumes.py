@@ -65,6 +65,10 @@ def _keyed(name: str) -> Check:
 
 def _downward(path: str, source: RawObject) -> Found:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
+    yield from _files(path, source)
+
+
+def _files(path: str, source: RawObject, _: str = "") -> Found:
     for item in mappings(source.get("items")):
         yield from references.file(path, item)
 
@@ -88,10 +92,6 @@ def _csi(path: str, source: RawObject) -> Found:
 def _ephemeral(path: str, source: RawObject) -> Found:
     if source.get("volumeClaimTemplate") is None:
         yield required(f"{path}.volumeClaimTemplate")
-
-
-def _image(path: str, source: RawObject) -> Found:
-    return one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES)
 
 
 # --- projected ------------------------------------------------------------------------------------
@@ -126,11 +126,6 @@ def _projected_keys(path: str, source: RawObject, _: str) -> Found:
     yield from _keys(path, source)
 
 
-def _projected_files(path: str, source: RawObject, _: str) -> Found:
-    for item in mappings(source.get("items")):
-        yield from references.file(path, item)
-
-
 def _token(path: str, source: RawObject, volume: str) -> Found:
     yield from checks.lifetime(f"{path}.expirationSeconds", source.get("expirationSeconds") or 0)
     if not source.get("path"):
@@ -150,7 +145,7 @@ def _bundle(path: str, source: RawObject, _: str) -> Found:
 _PROJECTIONS: dict[str, Callable[[str, RawObject, str], Found]] = {
     "secret": _projected_keys,
     "configMap": _projected_keys,
-    "downwardAPI": _projected_files,
+    "downwardAPI": _files,
     "serviceAccountToken": _token,
     "clusterTrustBundle": _bundle,
     "podCertificate": lambda *_: iter(()),
@@ -195,7 +190,7 @@ _SOURCES: dict[str, Check] = {
     "scaleIO": _needs("gateway", "system", "volumeName"),
     "csi": _csi,
     "ephemeral": _ephemeral,
-    "image": _image,
+    "image": lambda path, source: one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES),
 }
 
 

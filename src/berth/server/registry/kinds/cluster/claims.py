@@ -63,8 +63,11 @@ class ClaimStrategy(Strategy):
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         stated = obj["spec"].get("storageClassName") is not None or BETA_STORAGE_CLASS in annotations_of(obj)
-        chosen = _default_class(registry) if old is None and not stated else None
-        if chosen is not None:
+        if old is not None or stated:
+            return
+        classes = registry.bucket("storageclasses", "storage.k8s.io").newest_in("")
+        known = (checks.decode_as(decode(record.data)["metadata"], ObjectMeta) for record in classes)
+        if (chosen := default_storage_class(known)) is not None:
             obj["spec"]["storageClassName"] = chosen
 
     def check(self, obj: RawObject) -> Found:
@@ -262,12 +265,6 @@ STRATEGIES = (
         returns_deleted=True,
     ),
 )
-
-
-def _default_class(registry: Registry) -> str | None:
-    bucket = registry.bucket("storageclasses", "storage.k8s.io")
-    known = (decode(record.data)["metadata"] for record in bucket.newest_in(""))
-    return default_storage_class(checks.decode_as(metadata, ObjectMeta) for metadata in known)
 
 
 # --- checks

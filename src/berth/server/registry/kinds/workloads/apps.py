@@ -32,11 +32,8 @@ _PODS_STAY = (
 )
 # The field that says more about a metric, by its type.
 _SOURCES = {
-    "ContainerResource": "containerResource",
-    "External": "external",
-    "Object": "object",
-    "Pods": "pods",
-    "Resource": "resource",
+    kind: kind[0].lower() + kind[1:]
+    for kind in ("ContainerResource", "External", "Object", "Pods", "Resource")
 }
 _TARGETS = ("Utilization", "Value", "AverageValue")
 _ONE_OR_MORE = "must be greater than or equal to 1"
