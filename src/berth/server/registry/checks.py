@@ -23,7 +23,6 @@ from berth.kube.validation.errors import (
     TOO_MANY,
     FieldError,
 )
-from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
 from berth.server.fields import at, mappings
 
@@ -131,10 +130,10 @@ def form(path: str, held: Mapping[str, Any], field: str, rule: Callable[[str], I
         yield from each(f"{path}.{field}".lstrip("."), held[field], rule(held[field]))
 
 
-def at_least(path: str, value: object, least: int, detail: str = NEGATIVE) -> Found:
+def at_least(path: str, value: object, least: int, detail: str = "") -> Found:
     """A number is not too low, if there is one."""
     if isinstance(value, int) and value < least:
-        yield invalid(path, value, detail)
+        yield invalid(path, value, detail or f"must be greater than or equal to {least}")
 
 
 def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:

@@ -36,7 +36,6 @@ _SOURCES = {
     for kind in ("ContainerResource", "External", "Object", "Pods", "Resource")
 }
 _TARGETS = ("Utilization", "Value", "AverageValue")
-_ONE_OR_MORE = "must be greater than or equal to 1"
 _MORE_THAN_LEAST = "must be greater than or equal to `minReplicas`"
 _LONGEST_WINDOW, _LONGEST_PERIOD = 3600, 1800  # seconds
 
@@ -201,10 +200,11 @@ class AutoscalerStrategy(Strategy):
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
-        yield from at_least("spec.minReplicas", least, 1, _ONE_OR_MORE)
+        yield from at_least("spec.minReplicas", least, 1)
         if most == 0:
             yield required("spec.maxReplicas", "must be set and greater than 0")
-        yield from at_least("spec.maxReplicas", most, 0, _ONE_OR_MORE)
+        else:
+            yield from at_least("spec.maxReplicas", most, 1)
         if isinstance(least, int):
             yield from at_least("spec.maxReplicas", most, least, _MORE_THAN_LEAST)
         yield from _reference_errors("spec.scaleTargetRef", mapping(spec, "scaleTargetRef"))

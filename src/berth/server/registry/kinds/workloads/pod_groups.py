@@ -33,7 +33,6 @@ _AT_TEMPLATES = "spec.podGroupTemplates"
 _PRIORITY = ("priorityClassName", "priority")
 _ALPHA_OFF = ("schedulingConstraints", "resourceClaims", "disruptionMode", *_PRIORITY)
 _BETA_OFF = ("schedulingConstraints", "resourceClaims", "preemptionPolicy", "parentCompositePodGroupName")
-_AT_LEAST_ONE = "must be greater than or equal to 1"
 _CONDITION_STATUSES = ("False", "True", "Unknown")
 
 
@@ -220,7 +219,7 @@ def _check_policy(holder: RawObject, path: str) -> Found:
     if policy.get("gang") is not None:
         yield from has(f"{path}.gang", mapping(policy, "gang"), "minCount")
         count = mapping(policy, "gang").get("minCount") or 1
-        yield from checks.at_least(f"{path}.gang.minCount", count, 1, _AT_LEAST_ONE)
+        yield from checks.at_least(f"{path}.gang.minCount", count, 1)
 
 
 def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
