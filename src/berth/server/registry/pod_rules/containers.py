@@ -256,14 +256,7 @@ def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
 
 
 def _handler(path: str, handler: RawObject, pod: PodContext) -> Found:
-    given = [name for name in _HANDLERS if handler.get(name) is not None]
-    if not given:
-        yield required(path, "must specify a handler type")
-        return
-    first, *others = given
-    yield from _HANDLERS[first](f"{path}.{first}", mapping(handler[first]), pod)
-    for name in others:
-        yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+    return references.one_type(path, handler, _HANDLERS, "handler", pod)
 
 
 def _http(path: str, get: RawObject, _: PodContext) -> Found:
@@ -282,7 +275,6 @@ def _sleep(path: str, sleep: RawObject, pod: PodContext) -> Found:
         yield invalid(path, seconds, detail)
 
 
-# In upstream's order: of several, the first counts.
 _HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
     "exec": lambda path, action, _: checks.has(path, action, "command"),
     "httpGet": _http,

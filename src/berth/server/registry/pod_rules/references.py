@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, parse
@@ -124,6 +125,20 @@ def file(path: str, item: RawObject) -> Found:
     else:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
     yield from mode(f"{path}.mode", item.get("mode"))
+
+
+def one_type(
+    path: str, holder: RawObject, types: Mapping[str, Callable[..., Found]], kind: str, *more: object
+) -> Found:
+    """What holds something of one of several types, in upstream's order: of several, the first counts."""
+    given = [name for name in types if holder.get(name) is not None]
+    if not given:
+        yield required(path, f"must specify a {kind} type")
+        return
+    first, *others = given
+    yield from types[first](f"{path}.{first}", mapping(holder[first]), *more)
+    for name in others:
+        yield checks.forbidden(f"{path}.{name}", f"may not specify more than 1 {kind} type")
 
 
 def mode(path: str, value: object) -> Found:

@@ -159,7 +159,6 @@ def _needs(*fields: str) -> Check:
     return lambda path, source: has(path, source, *fields)
 
 
-# In upstream's order: of several, the first counts.
 _SOURCES: dict[str, Check] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
@@ -196,11 +195,4 @@ _SOURCES: dict[str, Check] = {
 
 def volume_errors(path: str, volume: RawObject) -> Found:
     """What is wrong with where a volume comes from."""
-    given = [name for name in _SOURCES if volume.get(name) is not None]
-    if not given:
-        yield required(path, "must specify a volume type")
-        return
-    first, *others = given
-    yield from _SOURCES[first](f"{path}.{first}", mapping(volume[first]))
-    for name in others:
-        yield forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
+    return references.one_type(path, volume, _SOURCES, "volume")
