@@ -148,12 +148,12 @@ def form_errors(text: str, has_form: Callable[[str], object], detail: str) -> li
     return too_long if has_form(text) else [*too_long, detail]
 
 
-def name(path: str, value: object, rule: Callable[[str], Iterable[str]]) -> Found:
-    """There is a name, and it has the form it has to have."""
-    if not value:
-        yield required(path)
-    else:
+def name(path: str, value: object, rule: Callable[[str], Iterable[str]], *, needed: bool = True) -> Found:
+    """A name has the form it has to have; an empty one is missing if it is `needed`."""
+    if value:
         yield from each(path, value, rule(str(value)))
+    elif needed:
+        yield required(path)
 
 
 def has(path: str, held: Mapping[str, object], *fields: str) -> Found:
@@ -249,12 +249,12 @@ def go_value(held: Mapping[str, object], **fields: object) -> dict[str, object]:
     return {field: held.get(field[0].lower() + field[1:], empty) for field, empty in fields.items()}
 
 
-def subdomain(path: str, value: object) -> Found:
-    return name(path, value, names.dns_subdomain_errors)
+def subdomain(path: str, value: object, *, needed: bool = True) -> Found:
+    return name(path, value, names.dns_subdomain_errors, needed=needed)
 
 
-def label(path: str, value: object) -> Found:
-    return name(path, value, names.dns_label_errors)
+def label(path: str, value: object, *, needed: bool = True) -> Found:
+    return name(path, value, names.dns_label_errors, needed=needed)
 
 
 def lifetime(path: str, seconds: int) -> Found:

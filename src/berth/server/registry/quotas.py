@@ -152,13 +152,13 @@ def _status(registry: Registry, quota: RawObject) -> RawObject | None:
 def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEvaluator, Bucket]]:
     """The evaluators that a quota needs, and where the objects are."""
     seen = set()
-    for resource in registry.resources():
+    for endpoint in registry.endpoints():
+        resource = endpoint.resource
         evaluator = evaluator_of(resource.group, resource.plural)
         if not (resource.namespaced and resource.stored) or evaluator is None or evaluator in seen:
             continue
         seen.add(evaluator)
-        endpoint = registry.lookup(resource.group, resource.version, resource.plural)
-        if endpoint is not None and evaluator.matching(hard):
+        if evaluator.matching(hard):
             yield evaluator, endpoint.bucket
 
 

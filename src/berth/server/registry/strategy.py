@@ -355,9 +355,7 @@ class Endpoint:
 
     def data(self, record: Record) -> bytes:
         """The object of a record, encoded in this version."""
-        if self.show is None:
-            return record.data
-        return encode(self.show(decode(record.data)))
+        return record.data if self.show is None else encode(self.object(record))
 
     def object(self, record: Record) -> RawObject:
         obj = decode(record.data)
@@ -390,7 +388,6 @@ class Registry:
         self._strategy_of_custom = custom
         self._builtin: dict[GroupVersionResource, Endpoint] = {}
         self._custom: dict[GroupVersionResource, Endpoint] = {}
-        self._by_crd: dict[str, list[Endpoint]] = {}
         for strategy in strategies:
             self._serve(strategy)
 
@@ -415,8 +412,11 @@ class Registry:
         """Where the objects of a built-in resource are kept."""
         return self.builtin(group, plural).bucket
 
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        return (*self._builtin.values(), *self._custom.values())
+
     def resources(self) -> tuple[ServedResource, ...]:
-        return tuple(endpoint.resource for endpoint in (*self._builtin.values(), *self._custom.values()))
+        return tuple(endpoint.resource for endpoint in self.endpoints())
 
     def kinds(self) -> set[tuple[str, str, str]]:
         return {resource.gvk for resource in self.resources()}
@@ -435,18 +435,14 @@ class Registry:
         self._drop(crd["metadata"]["name"])
         self.schemas.add_crd(crd)
         resources = from_crd(crd)
-        many = len(resources) > 1
-        endpoints = []
         for resource in resources:
             schema = self.schemas.for_kind(*resource.gvk)
             strategy = self._strategy_of_custom(resource, crd, schema)
             bucket = self.store.bucket(resource.name)
             bucket.fields = strategy.fields
-            show = strategy.from_stored if many else None
+            show = strategy.from_stored if len(resources) > 1 else None
             endpoint = Endpoint(resource, strategy, bucket, schema, show)
             self._custom[resource.group, resource.version, resource.plural] = endpoint
-            endpoints.append(endpoint)
-        self._by_crd[crd["metadata"]["name"]] = endpoints
         self.version += 1
 
     def remove_crd(self, crd: RawObject) -> None:
@@ -455,9 +451,10 @@ class Registry:
         self.version += 1
 
     def endpoints_of_crd(self, name: str) -> list[Endpoint]:
-        return self._by_crd.get(name, [])
+        """One for each version; a definition has the name of the resource."""
+        return [endpoint for endpoint in self._custom.values() if endpoint.resource.name == name]
 
     def _drop(self, name: str) -> None:
-        for endpoint in self._by_crd.pop(name, ()):
-            resource = endpoint.resource
-            self._custom.pop((resource.group, resource.version, resource.plural), None)
+        self._custom = {
+            key: endpoint for key, endpoint in self._custom.items() if endpoint.resource.name != name
+        }

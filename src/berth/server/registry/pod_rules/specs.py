@@ -11,7 +11,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, label, numbered, one_of, required
+from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
 from berth.server.registry.pod_rules.containers import PodContext, container_errors, pod_context
 from berth.server.registry.pod_rules.volumes import volume_errors
 
@@ -173,11 +173,11 @@ def _context(path: str, given: object, spec: RawObject) -> Found:
 
 
 def _subdomain(path: str, name: str, _: RawObject) -> Found:
-    return each(path, name, names.dns_subdomain_errors(name)) if name else iter(())
+    return checks.subdomain(path, name, needed=False)
 
 
 def _label(path: str, name: str, _: RawObject) -> Found:
-    return label(path, name) if name else iter(())
+    return checks.label(path, name, needed=False)
 
 
 _FIELDS: dict[str, Callable[[str, Any, RawObject], Iterable[FieldError]]] = {

@@ -73,13 +73,12 @@ class ClaimStrategy(Strategy):
     def check(self, obj: RawObject) -> Found:
         spec = obj["spec"]
         yield from _check_access_modes(spec, "at least 1 access mode is required")
-        requests, name = mapping(spec, "resources", "requests"), spec.get("storageClassName")
+        requests = mapping(spec, "resources", "requests")
         if "storage" not in requests:
             yield required("spec.resources[storage]")
         else:
             yield from _check_size("spec.resources[storage]", requests["storage"])
-        if name:
-            yield from checks.subdomain("spec.storageClassName", name)
+        yield from checks.subdomain("spec.storageClassName", spec.get("storageClassName"), needed=False)
         yield from choice("spec", spec, "volumeMode", *_VOLUME_MODES)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:

@@ -48,8 +48,7 @@ class IngressStrategy(Strategy):
         for path, tls in numbered("spec.tls", mappings(spec, "tls")):
             for where, host in numbered(f"{path}.hosts", tls.get("hosts") or ()):
                 yield from each(where, host, _host_errors(host))
-            if tls.get("secretName"):
-                yield from checks.subdomain(f"{path}.secretName", tls["secretName"])
+            yield from checks.subdomain(f"{path}.secretName", tls.get("secretName"), needed=False)
         yield from checks.form("spec", spec, "ingressClassName", names.dns_subdomain_errors)
 
     def validate_create(self, obj: RawObject) -> Found:

@@ -175,11 +175,9 @@ def _of_kind(kind: str, spec: RawObject) -> Found:
 
 def _port(path: str, port: RawObject, seen: set[str], *, several: bool) -> Found:
     name = port.get("name")
+    yield from checks.label(f"{path}.name", name, needed=several)
     if name:
-        yield from checks.label(f"{path}.name", name)
         yield from once(seen, f"{path}.name", name)
-    elif several:
-        yield required(f"{path}.name")
     yield from checks.port(f"{path}.port", port.get("port"))
     yield from one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
     yield from checks.port(f"{path}.targetPort", port.get("targetPort"))
@@ -295,8 +293,7 @@ class EndpointsStrategy(Strategy):
                 for at, address in numbered(f"{path}.{name}", mappings(subset.get(name))):
                     yield from _address(at, address, own=own)
             for at, port in numbered(f"{path}.ports", ports):
-                if port.get("name") or len(ports) > 1:
-                    yield from checks.label(f"{at}.name", port.get("name"))
+                yield from checks.label(f"{at}.name", port.get("name"), needed=len(ports) > 1)
                 yield from checks.port(f"{at}.port", port.get("port"))
                 yield from _protocols(at, port)
 
@@ -308,10 +305,9 @@ def _is_own(obj: RawObject) -> bool:
 
 
 def _address(path: str, address: RawObject, *, own: bool) -> Found:
-    ip, host, at = address.get("ip") or "", address.get("hostname"), f"{path}.ip"
+    ip, at = address.get("ip") or "", f"{path}.ip"
     yield from checks.address(at, ip)
-    if host:
-        yield from checks.label(f"{path}.hostname", host)
+    yield from checks.label(f"{path}.hostname", address.get("hostname"), needed=False)
     yield from checks.form(path, address, "nodeName", names.dns_subdomain_errors)
     if checks.parsed(ip) is None:
         yield invalid(at, ip, "must be a valid IP address")
@@ -345,7 +341,7 @@ class EndpointSliceStrategy(Strategy):
         seen: set[str] = set()
         for at, port in numbered("ports", ports):
             name = port.get("name") or ""
-            yield from checks.label(f"{at}.name", name) if name else ()
+            yield from checks.label(f"{at}.name", name, needed=False)
             yield from checks.once(seen, f"{at}.name", name)
             yield from _protocols(at, port)
 

@@ -240,8 +240,7 @@ def _check_standing(holder: RawObject, path: str) -> Found:
     """How a group stands to others: how it is disrupted, and its priority."""
     if holder.get("disruptionMode") is not None:
         yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
-    if holder.get("priorityClassName"):
-        yield from checks.subdomain(f"{path}.priorityClassName", holder["priorityClassName"])
+    yield from checks.subdomain(f"{path}.priorityClassName", holder.get("priorityClassName"), needed=False)
     priority = holder.get("priority")
     if priority is not None and priority > _HIGHEST_PRIORITY:
         yield invalid(f"{path}.priority", priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")
@@ -263,8 +262,7 @@ def _check_workload(ref: RawObject, path: str, template: str) -> Found:
 
 def _check_controller(given: object) -> Found:
     ref, path = mapping(given), "spec.controllerRef"
-    if ref.get("apiGroup"):
-        yield from checks.subdomain(f"{path}.apiGroup", ref["apiGroup"])
+    yield from checks.subdomain(f"{path}.apiGroup", ref.get("apiGroup"), needed=False)
     if given is not None:
         yield from checks.reference(path, ref)
 
