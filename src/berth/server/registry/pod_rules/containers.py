@@ -14,7 +14,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import NOT_FOUND, FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, invalid, numbered, one_of, required, subdomain
+from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, one_of, required, subdomain
 from berth.server.registry.pod_rules import references
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -158,12 +158,10 @@ def _mounts(path: str, mounts: object, container: RawObject, pod: PodContext) ->
     seen: set[str] = set()
     for at, mount in numbered(path, mappings(mounts)):
         name, mounted = mount.get("name") or "", mount.get("mountPath") or ""
-        if not name:
-            yield required(f"{at}.name")
+        yield from has(at, mount, "name")
         if name not in pod.volumes:
             yield FieldError(f"{at}.name", NOT_FOUND, "", name)
-        if not mounted:
-            yield required(f"{at}.mountPath")
+        yield from has(at, mount, "mountPath")
         if mounted in seen:
             yield invalid(f"{at}.mountPath", mounted, "must be unique")
         seen.add(mounted)
@@ -211,8 +209,7 @@ def _devices(path: str, devices: object, container: RawObject, pod: PodContext) 
     for at, device in numbered(path, mappings(devices)):
         name, held = device.get("name") or "", device.get("devicePath") or ""
         volume = pod.volumes.get(name)
-        if not name:
-            yield required(f"{at}.name")
+        yield from has(at, device, "name")
         if name in seen_names:
             yield invalid(f"{at}.name", name, "must be unique")
         if volume is None:
@@ -220,8 +217,7 @@ def _devices(path: str, devices: object, container: RawObject, pod: PodContext) 
         elif not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
             detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             yield invalid(f"{at}.name", name, detail)
-        if not held:
-            yield required(f"{at}.devicePath")
+        yield from has(at, device, "devicePath")
         if held in seen_paths:
             yield invalid(f"{at}.devicePath", held, "must be unique")
         if ".." in held.split("/"):
@@ -260,7 +256,7 @@ def _handler(path: str, handler: RawObject, pod: PodContext) -> Found:
 
 
 def _http(path: str, get: RawObject, _: PodContext) -> Found:
-    yield from checks.has(path, get, "path")
+    yield from has(path, get, "path")
     yield from checks.port(f"{path}.port", get.get("port"))
     yield from one_of(f"{path}.scheme", get.get("scheme") or "", ("HTTP", "HTTPS"), needed=False)
     for header in mappings(get.get("httpHeaders")):
@@ -276,7 +272,7 @@ def _sleep(path: str, sleep: RawObject, pod: PodContext) -> Found:
 
 
 _HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
-    "exec": lambda path, action, _: checks.has(path, action, "command"),
+    "exec": lambda path, action, _: has(path, action, "command"),
     "httpGet": _http,
     "tcpSocket": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),
     "grpc": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),

@@ -110,10 +110,8 @@ def file_key(path: str, ref: RawObject) -> Found:
 
 def file(path: str, item: RawObject) -> Found:
     """A file of the downward API."""
-    where = str(item.get("path") or "")
-    if not where:
-        yield required(f"{path}.path")
-    yield from checks.unreserved(f"{path}.path", where)
+    yield from checks.has(path, item, "path")
+    yield from checks.unreserved(f"{path}.path", str(item.get("path") or ""))
     by_field, by_amount = item.get("fieldRef"), item.get("resourceFieldRef")
     if by_field is not None:
         yield from field(f"{path}.fieldRef", mapping(by_field), IN_FILES)
