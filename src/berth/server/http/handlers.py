@@ -97,7 +97,7 @@ def _object_in(request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObjec
 def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
     """The object in a request's body, of the endpoint's own kind and checked against its schema."""
     obj = _object_in(request, endpoint, body)
-    metadata.check_envelope(endpoint, obj, state.registry.kinds)
+    metadata.check_envelope(state.registry, endpoint, obj)
     return check(request, endpoint, obj)
 
 
@@ -295,7 +295,7 @@ def _server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoi
     config = decode_body(request, body, APPLY_PATCH)
     if b"null" in body and not endpoint.strategy.custom:
         config = without_nulls_like_go(config)
-    metadata.check_envelope(endpoint, config, state.registry.kinds)
+    metadata.check_envelope(state.registry, endpoint, config)
     meta = metadata.own_metadata(config)
     metadata.settle_key(endpoint, meta, key)
     config = check(request, endpoint, config)

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation.errors import FieldError
 from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
 from berth.server.registry.checks import IMMUTABLE, copy_field, forbidden, invalid
-from berth.server.registry.strategy import Endpoint
+from berth.server.registry.strategy import Endpoint, Registry
 
 _OWN = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")  # what only the server says
 _GENERATED_BASE = 58  # of 63 characters, five are random
 _GENERATE_ATTEMPTS = 8
 
 
-def check_envelope(
-    endpoint: Endpoint, obj: RawObject, known: Callable[[], set[tuple[str, str, str]]]
-) -> None:
+def check_envelope(registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:
     """That the object says it is what was addressed; what it leaves out is filled in."""
     resource = endpoint.resource
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
@@ -46,7 +43,7 @@ def check_envelope(
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
-    if (group, version, kind) not in known():
+    if (group, version, kind) not in registry.kinds():
         raise errors.bad_request(f'no kind "{kind}" is registered for version "{api_version}" in scheme')
     raise errors.bad_request(
         f'{kind} in version "{api_version}" cannot be handled as a {resource.kind}: '

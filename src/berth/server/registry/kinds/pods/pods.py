@@ -114,10 +114,8 @@ class PodStrategy(Strategy):
         return 1 if grace < 0 else grace
 
     def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
-        if intent.subresource == "binding":
-            return errors.success(), bind(registry, *key, obj, intent).done
-        write = evict(registry, *key, obj, dry_run=intent.dry_run)
-        return errors.success(), write.done if write is not None else None
+        act = bind if intent.subresource == "binding" else evict
+        return errors.success(), act(registry, *key, obj, intent).done
 
     def connect(self, obj: RawObject, subresource: str, query: Mapping[str, str]) -> bytes:
         if subresource != "portforward":
