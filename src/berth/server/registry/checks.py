@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 Found = Iterator[FieldError]
 IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _BACKSTEPS = "must not contain '..'"
 _SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
@@ -182,9 +182,8 @@ def port(path: str, value: object) -> Found:
         yield invalid(path, value or 0, PORT_RANGE)
 
 
-def address(path: str, value: object, *also: str) -> Found:
-    """An IP address, or one of some other words."""
-    if value not in also and parsed(value) is None:
+def address(path: str, value: object) -> Found:
+    if parsed(value) is None:
         yield invalid(path, value, _ADDRESS)
 
 
@@ -204,7 +203,7 @@ def network(path: str, value: str) -> Found:
     first, slash, bits = value.partition("/")
     found = parsed(first)
     if not slash or found is None or not bits.isdecimal() or int(bits[:4]) > found.max_prefixlen:
-        yield invalid(path, value, NO_NETWORK)
+        yield invalid(path, value, _NO_NETWORK)
 
 
 def outside(path: str, value: object) -> Found:
