@@ -46,65 +46,48 @@ _MOST = 20_000
 _TOO_MANY = f"(the rules that are not held as a whole have more than {_MOST} combinations: write fewer)"
 
 
-class _GrantStrategy(Strategy):
-    """What gives somebody rights, which only those may write who have them.
+def _is_granting(obj: RawObject, old: RawObject | None, user: User) -> bool:
+    """Whether an object gives somebody rights with this write, which only those may write who have them.
 
     Upstream: the `policybased` storages of pkg/registry/rbac.
     """
-
-    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        if not may_everything(user) and (old is None or _content(obj) != _content(old)):
-            self.check_grant(registry, obj, old, user)
-
-    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        """Check that a user has the rights that an object gives.
-
-        Raises:
-            StatusError: the user grants what he does not have (403), or nobody knows what (404).
-        """
-        raise NotImplementedError
-
-    def confirm(
-        self, registry: Registry, obj: RawObject, user: User, rules: Iterable[RawObject], why: str = ""
-    ) -> None:
-        """Check that a user has all of some rules where the object is.
-
-        Raises:
-            StatusError: the user does not have the rules (403).
-        """
-        metadata = obj["metadata"]
-        held = _rules_of(registry, user, metadata.get("namespace", ""))
-        lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
-        if lacking:
-            why = why or _escalation(user, held, lacking, self.resource.plural)
-            raise errors.forbidden(self.resource, metadata.get("name") or "", why)
+    return not may_everything(user) and (old is None or _content(obj) != _content(old))
 
 
 def _content(obj: RawObject) -> RawObject:
     return {**obj, "metadata": without(obj["metadata"], *_KEPT_APART)}
 
 
-def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: str) -> str:
+def _escalation(
+    registry: Registry, plural: str, obj: RawObject, user: User, rules: Iterable[RawObject]
+) -> str:
+    """Why a user may not grant some rules where the object is; empty if they have them all."""
+    held = _rules_of(registry, user, obj["metadata"].get("namespace", ""))
+    lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
+    if not lacking:
+        return ""
     whom = f'user "{user.name}" (groups={_listed(user.groups)})'
     text = "\n".join((f"{whom} is attempting to grant RBAC permissions not currently held:", *lacking))
     missing = [f'{plural}.{GROUP} "{role.name}" not found' for role in held if role.rules is None]
     return f"{text}; resolution errors: [{aggregated(missing)}]" if missing else text
 
 
-class RoleStrategy(_GrantStrategy):
+class RoleStrategy(Strategy):
     """Rules; those of a Role are about its namespace alone."""
 
-    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         # What is being created has no name yet for authorization.
         named = obj["metadata"]["name"] if old is not None else ""
         where = obj["metadata"].get("namespace", "")
         asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
-        if authorize(registry, user, asked).allowed:
+        if not _is_granting(obj, old, user) or authorize(registry, user, asked).allowed:
             return
-        self.confirm(registry, obj, user, mappings(obj, "rules"))
-        if _selectors(obj) or (old is not None and _selectors(old)):
+        why = _escalation(registry, self.resource.plural, obj, user, mappings(obj, "rules"))
+        aggregates = _selectors(obj) or (old is not None and _selectors(old))
+        if not why and aggregates and _escalation(registry, self.resource.plural, obj, user, EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
-            self.confirm(registry, obj, user, EVERYTHING, why)
+        if why:
+            raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
 
     def check(self, obj: RawObject) -> Found:
         for at, rule in numbered("rules", mappings(obj, "rules")):
@@ -142,19 +125,20 @@ def _selectors(role: RawObject) -> list[RawObject]:
     return mappings(role, "aggregationRule", "clusterRoleSelectors")
 
 
-class RoleBindingStrategy(_GrantStrategy):
+class RoleBindingStrategy(Strategy):
     """Subjects that have the rules of one role, and of no other later on."""
 
-    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         reference, where = mapping(obj, "roleRef"), obj["metadata"].get("namespace", "")
         kind, name = str(reference.get("kind")), str(reference.get("name"))
         asked = Attributes("bind", GROUP, f"{kind.lower()}s", namespace=where, name=name)
-        if authorize(registry, user, asked).allowed:
+        if not _is_granting(obj, old, user) or authorize(registry, user, asked).allowed:
             return
         rules = _role_rules(registry, reference, where)
         if rules is None:
             raise errors.not_found(self.resource, name)
-        self.confirm(registry, obj, user, rules)
+        if why := _escalation(registry, self.resource.plural, obj, user, rules):
+            raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
 
     def default(self, obj: RawObject) -> None:
         reference = mapping(obj, "roleRef")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
 
 import msgspec
 
@@ -59,6 +59,7 @@ def _set(spec: RawObject, name: str, value: object) -> None:
         spec[name] = msgspec.to_builtins(value)
 
 
+@dataclass(eq=False, kw_only=True)
 class TemplatedStrategy(Strategy):
     """A kind that pods are made of; upstream drops the fields of disabled gates there, too.
 
@@ -66,7 +67,7 @@ class TemplatedStrategy(Strategy):
     If the copy were another, it would not be known again, and made anew for ever.
     """
 
-    template: ClassVar[tuple[str, ...]] = ("spec", "template")
+    template: tuple[str, ...] = ("spec", "template")  # where it is
 
     def prepare_input(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         template = self._template(obj)
@@ -92,16 +93,11 @@ class TemplatedStrategy(Strategy):
         return found if isinstance(at(found, "spec"), dict) else None
 
 
-class PodTemplateStrategy(TemplatedStrategy):
-    """Nothing but a template."""
-
-    template = ("template",)
-
-
 STRATEGIES = (
-    PodTemplateStrategy(
+    TemplatedStrategy(
         served("v1", "PodTemplate"),
         columns=tables.POD_TEMPLATE,
+        template=("template",),
         returns_deleted=True,
     ),
 )

@@ -136,8 +136,6 @@ def _check_policy(spec: RawObject, path: str) -> Found:
 class CronJobStrategy(TemplatedStrategy):
     """A schedule of Jobs."""
 
-    template = ("spec", "jobTemplate", "spec", "template")
-
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
         fill(spec, concurrencyPolicy="Allow", suspend=False)
@@ -326,6 +324,7 @@ STRATEGIES = (
     CronJobStrategy(
         served("batch/v1", "CronJob", short="cj", categories="all", subresources="status"),
         columns=tables.CRON_JOB,
+        template=("spec", "jobTemplate", "spec", "template"),
     ),
     JobStrategy(
         served("batch/v1", "Job", categories="all", subresources="status"),
