@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
@@ -33,23 +32,13 @@ _RECENT = 60.0  # seconds: whoever looks more often has counted again without wh
 _KEEPS_APART = (b"podAntiAffinity", AFFINITY_ANNOTATION.encode())
 
 
-@dataclass(slots=True)
-class QuotaRequest:
-    """What a write makes of an object, for the quotas of its namespace.
-
-    Attributes:
-        new: None if the object goes.
-        is_admitted: Whether the quotas may refuse it; what happens to an object later they only count.
-    """
-
-    endpoint: Endpoint
-    key: Key
-    new: RawObject | None
-    is_admitted: bool = False
-
-
-def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None]:
+def charge(
+    registry: Registry, endpoint: Endpoint, key: Key, new: RawObject | None, *, is_admitted: bool = False
+) -> Callable[[], None]:
     """Ask the quotas of a namespace; what is returned charges them, once the write itself is proposed.
+
+    `new` is what becomes of the object, None if it goes. Quotas may refuse it only if it `is_admitted`; what
+    happens to an object later they only count.
 
     Raises:
         StatusError: a quota has not enough left, or has to know more (403).
@@ -57,40 +46,40 @@ def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None]:
     bucket = registry.bucket(_QUOTAS)
     if not bucket.records and not bucket.queued:
         return _nothing
-    records = bucket.newest_in(asked.key[0])
-    resource = asked.endpoint.resource
+    records = bucket.newest_in(key[0])
+    resource = endpoint.resource
     evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
     if not records or evaluator is None:
         return _nothing
-    known = asked.endpoint.bucket.newest(asked.key)
+    known = endpoint.bucket.newest(key)
     before = evaluator.look(decode(known.data)) if known is not None else None
-    after = evaluator.look(asked.new) if asked.new is not None else None
+    after = evaluator.look(new) if new is not None else None
     now = time.time()
     if isinstance(before, Pod) and is_over(before, now) and held_until(before) is not None:
-        return lambda: recount(registry, asked.key[0])  # it may have been given back before its time
-    admits = asked.is_admitted and (before is None or evaluator.may_grow(after, before))
+        return lambda: recount(registry, key[0])  # it may have been given back before its time
+    admits = is_admitted and (before is None or evaluator.may_grow(after, before))
     changed = []
     for record in records:
         quota = _ready(registry, evaluator, record)
-        exclusive = _exclusive_change(registry, asked, quota, (before, after))
+        exclusive = _exclusive_change(registry, key, quota, (before, after))
         wanted = charging.change(quota, evaluator, before, after, now)
         try:
             if admits:
                 charging.check_stated(quota, evaluator, after)
-            may_refuse = asked.is_admitted or _closes_more(before, after)
+            may_refuse = is_admitted or _closes_more(before, after)
             charging.check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
         except charging.QuotaError as error:
-            name = (asked.new or {})["metadata"].get("name") or ""
+            name = (new or {})["metadata"].get("name") or ""
             raise errors.forbidden(resource, name, str(error)) from None
         status = charging.charged(quota, {**wanted, **exclusive})
         if status is not None:
             changed.append((record.key, {**quota, "status": status}))
 
     def settle() -> None:
-        for key, quota in changed:
+        for own_key, quota in changed:
             # A quota that is itself what is written has a new state already, and is counted after it.
-            if asked.endpoint.bucket is not bucket or asked.key != key:
-                registry.store.put(bucket, key, quota)
+            if endpoint.bucket is not bucket or own_key != key:
+                registry.store.put(bucket, own_key, quota)
 
     return settle
 
@@ -169,16 +158,14 @@ def _exclusive_names(quota: RawObject) -> list[str]:
     return [name for name in EXCLUSIVE_NAMES if name in mapping(quota, "spec", "hard")]
 
 
-def _exclusive_change(
-    registry: Registry, asked: QuotaRequest, quota: RawObject, pods: tuple[object, object]
-) -> Amounts:
+def _exclusive_change(registry: Registry, key: Key, quota: RawObject, pods: tuple[object, object]) -> Amounts:
     """By how much the nodes that are blocked change with a pod."""
     excludes = any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods)
     if not excludes or not _exclusive_names(quota):
         return {}
-    others = exclusive_use(registry, quota, besides=(asked.key, None))
+    others = exclusive_use(registry, quota, besides=(key, None))
     before, after = (
-        others if pod is None else exclusive_use(registry, quota, besides=(asked.key, pod)) for pod in pods
+        others if pod is None else exclusive_use(registry, quota, besides=(key, pod)) for pod in pods
     )
     if after == before:
         return {}

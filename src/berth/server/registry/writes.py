@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from berth.kube.objects import Key, LabelSelector, RawObject
 from berth.kube.schema import budget
@@ -241,9 +242,9 @@ def _store(
     """Propose a state in the place of another record, or of None."""
     budget.lift()
     admitted = instead_of is not _WHATEVER and not intent.subresource and not intent.own
-    asked = quotas.QuotaRequest(endpoint, key, obj, is_admitted=admitted)
+    charge = partial(quotas.charge, registry, endpoint, key, obj, is_admitted=admitted)
     if intent.dry_run:
-        registry.store.in_turn(lambda: quotas.charge(registry, asked))
+        registry.store.in_turn(charge)
         # The outcome of a dry run has no version of its own.
         version = int(obj["metadata"].get("resourceVersion") or 0)
         return Write(Record(key, version, encode(obj), obj["metadata"]["uid"], {}, {}))
@@ -255,7 +256,7 @@ def _store(
             _check_namespace(registry, endpoint, key[0], key[1])
         if _may_go(endpoint, obj):
             return remove(registry, endpoint, key, obj)
-        settle = quotas.charge(registry, asked)
+        settle = charge()
         record, done = registry.store.put(endpoint.bucket, key, obj)
         settle()
         endpoint.strategy.after_write(registry, obj)
@@ -277,7 +278,7 @@ def _may_go(endpoint: Endpoint, obj: RawObject) -> bool:
 
 def remove(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) -> Write:
     """Propose that an object goes, whatever its finalizers say."""
-    settle = quotas.charge(registry, quotas.QuotaRequest(endpoint, key, None))
+    settle = quotas.charge(registry, endpoint, key, None)
     record, done = registry.store.remove(endpoint.bucket, key, obj)
     settle()
     endpoint.strategy.after_remove(registry, endpoint, obj)
