@@ -90,8 +90,9 @@ class ClaimStrategy(Strategy):
         new_size, old_size = (at(spec, "resources", "requests", "storage") for spec in (new_spec, old_spec))
         if at(obj, "status", "phase") == "Bound":
             checks.copy_field("volumeAttributesClassName", new_spec, old_spec)
-            new_spec["resources"] = _with_storage(new_spec, old_size)
-            old_spec["resources"] = _with_storage(old_spec, old_size)
+            for spec in (new_spec, old_spec):
+                requests = {**mapping(spec, "resources", "requests"), "storage": old_size}
+                spec["resources"] = {**mapping(spec, "resources"), "requests": requests}
         if new_spec != old_spec:
             yield forbidden("spec", _FROZEN_CLAIM)
         granted = at(old, "status", "capacity", "storage")
@@ -102,11 +103,6 @@ class ClaimStrategy(Strategy):
     def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None or not old["metadata"].get("deletionTimestamp"):
             check_claim(registry, obj)
-
-
-def _with_storage(spec: RawObject, size: object) -> RawObject:
-    requests = {**mapping(spec, "resources", "requests"), "storage": size}
-    return {**mapping(spec, "resources"), "requests": requests}
 
 
 class VolumeStrategy(Strategy):

@@ -235,8 +235,7 @@ def check_pod(registry: Registry, pod: RawObject) -> None:
     Raises:
         StatusError: it asks for less or more than it may (403).
     """
-    found = _limit_ranges(registry, pod["metadata"]["namespace"])
-    if found:
+    if found := _limit_ranges(registry, pod["metadata"]["namespace"]):
         containers = list(map(_asked, checks.containers_of(pod["spec"])))
         _check(found, "pods", pod, {_CONTAINER: containers, _POD: [_whole(pod)]})
 
@@ -247,9 +246,8 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     Raises:
         StatusError: it asks for less or more than it may (403).
     """
-    found = _limit_ranges(registry, claim["metadata"]["namespace"])
-    if found:
-        requests = _read(mapping(claim["spec"].get("resources"), "requests"))
+    if found := _limit_ranges(registry, claim["metadata"]["namespace"]):
+        requests = _read(mapping(claim, "spec", "resources", "requests"))
         _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
 
 
