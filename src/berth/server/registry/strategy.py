@@ -32,6 +32,7 @@ from berth.kube.validation.metadata import check_metadata
 from berth.kube.validation.objects import validate
 from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
+from berth.kube.workloads.stored_templates import fill
 from berth.server import errors
 from berth.server.credentials import TokenSigner
 from berth.server.fields import items, mapping, mappings
@@ -181,6 +182,7 @@ class Strategy:
     field_aliases: Mapping[str, str] = field(default_factory=dict)
     name_errors: Callable[[str], list[str]] = names.dns_subdomain_errors
     scale_paths: ScalePaths = (".spec.replicas", ".status.replicas", ".spec.selector")
+    defaults: RawObject = field(default_factory=dict)  # of what an object leaves out
     first_status: RawObject = field(default_factory=dict)  # of a new object, whatever the client said
     frozen: tuple[str, ...] = ()  # what no update changes, as paths
     generation: bool = True  # changes of the spec are counted
@@ -225,6 +227,7 @@ class Strategy:
 
     def default(self, obj: RawObject) -> None:
         """Fill in what every version of the API server fills in; looks at nothing but the object."""
+        fill(obj, **copy.deepcopy(self.defaults))
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         """Fill in what depends on other objects or on what the object was before."""

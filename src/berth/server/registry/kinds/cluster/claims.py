@@ -157,9 +157,6 @@ class VolumeStrategy(Strategy):
 class StorageClassStrategy(Strategy):
     """A class stays as it is."""
 
-    def default(self, obj: RawObject) -> None:
-        fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
-
     def check(self, obj: RawObject) -> Found:
         if not obj.get("provisioner"):
             yield required("provisioner")
@@ -224,6 +221,7 @@ STRATEGIES = (
     StorageClassStrategy(
         served("storage.k8s.io/v1", "StorageClass", namespaced=False, short="sc"),
         columns=tables.STORAGE_CLASS,
+        defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
         frozen=("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
         generation=False,
     ),

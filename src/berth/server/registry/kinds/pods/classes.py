@@ -9,7 +9,7 @@ from __future__ import annotations
 from berth.kube.amounts.quantity import read
 from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import RawObject
-from berth.kube.workloads.stored_templates import fill, spell_amounts
+from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping, mappings
 from berth.server.registry.checks import Found, forbidden, label
@@ -23,9 +23,6 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 class PriorityClassStrategy(Strategy):
     """The names of the system's classes are taken, and a class keeps its value."""
-
-    def default(self, obj: RawObject) -> None:
-        fill(obj, value=0, preemptionPolicy="PreemptLowerPriority")
 
     def check(self, obj: RawObject) -> Found:
         if obj.get("value", 0) > _HIGHEST and not obj["metadata"].get("name", "").startswith("system-"):
@@ -63,6 +60,7 @@ STRATEGIES = (
     PriorityClassStrategy(
         served("scheduling.k8s.io/v1", "PriorityClass", namespaced=False, short="pc"),
         columns=tables.PRIORITY_CLASS,
+        defaults={"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
     ),
     RuntimeClassStrategy(
         served("node.k8s.io/v1", "RuntimeClass", namespaced=False),

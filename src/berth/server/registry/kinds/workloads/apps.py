@@ -46,13 +46,13 @@ def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
 
 @dataclass(eq=False, kw_only=True)
 class _ControllerStrategy(TemplatedStrategy):
-    """What pods are made from again and again. `defaults`: of its spec."""
+    """What pods are made from again and again."""
 
-    defaults: RawObject = field(default_factory=dict)
+    spec_defaults: RawObject = field(default_factory=dict)
 
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
-        for name, value in self.defaults.items():
+        for name, value in self.spec_defaults.items():
             held = spec.setdefault(name, copy.deepcopy(value))
             if name in _ROLLOUTS and held.setdefault("type", _ROLLING) == _ROLLING:
                 held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
@@ -278,7 +278,7 @@ STRATEGIES = (
     ReplicationControllerStrategy(
         served("v1", "ReplicationController", short="rc", categories="all", subresources="scale status"),
         columns=tables.REPLICATION_CONTROLLER,
-        defaults={"replicas": 1},
+        spec_defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
@@ -286,7 +286,7 @@ STRATEGIES = (
     WorkloadStrategy(
         served("apps/v1", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=tables.DAEMON_SET,
-        defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
+        spec_defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
         first_status=dict.fromkeys(
             ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
         ),
@@ -294,7 +294,7 @@ STRATEGIES = (
     WorkloadStrategy(
         served("apps/v1", "Deployment", short="deploy", categories="all", subresources="scale status"),
         columns=tables.DEPLOYMENT,
-        defaults={
+        spec_defaults={
             "replicas": 1,
             "revisionHistoryLimit": 10,
             "progressDeadlineSeconds": 600,
@@ -305,14 +305,14 @@ STRATEGIES = (
     WorkloadStrategy(
         served("apps/v1", "ReplicaSet", short="rs", categories="all", subresources="scale status"),
         columns=tables.REPLICA_SET,
-        defaults={"replicas": 1},
+        spec_defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
     WorkloadStrategy(
         served("apps/v1", "StatefulSet", short="sts", categories="all", subresources="scale status"),
         columns=tables.STATEFUL_SET,
-        defaults={
+        spec_defaults={
             "replicas": 1,
             "revisionHistoryLimit": 10,
             "podManagementPolicy": "OrderedReady",
