@@ -127,7 +127,7 @@ def numbered(path: str, given: Iterable[_T]) -> Iterator[tuple[str, _T]]:
 def form(path: str, held: Mapping[str, Any], field: str, rule: Callable[[str], Iterable[str]]) -> Found:
     """A field has the form it has to have, if there is one."""
     if held.get(field) is not None:
-        yield from each(f"{path}.{field}".lstrip("."), held[field], rule(held[field]))
+        yield from each(f"{path}.{field}", held[field], rule(held[field]))
 
 
 def at_least(path: str, value: object, least: int, detail: str = "") -> Found:

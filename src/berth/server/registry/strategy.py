@@ -197,7 +197,7 @@ class Strategy:
     weight: int = 1  # how much longer than for other kinds validation takes
     deprecated: str = ""  # what clients are told of the kind with every answer
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
-    converted: Convert | None = None  # what was stored by a server of another version, as this one does
+    converted: Convert | None = None  # makes what a server of another version stored what this one does
 
     def __post_init__(self) -> None:
         self.status_apart = self.status_apart and "status" in self.resource.subresources
