@@ -39,7 +39,7 @@ DOUBLED: frozenset[str] = frozenset(
 # Strings that several modules give a name to without meaning the same thing by it.
 SAME_BY_CHANCE: frozenset[str] = frozenset(
     (
-        "berth",  # a scheduler, another scheduler, a field manager and a cluster
+        "berth",  # a scheduler, another scheduler and a cluster
         "*",  # every plugin, and every domain
         "<none>",  # in kubectl's tables, and in Berth's own
         "Success",  # of a rule, and of a binding

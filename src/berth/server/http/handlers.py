@@ -97,7 +97,7 @@ def _object_in(request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObjec
 def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
     """The object in a request's body, of the endpoint's own kind and checked against its schema."""
     obj = _object_in(request, endpoint, body)
-    metadata.check_envelope(endpoint, obj, state.registry.kinds)
+    metadata.check_envelope(state.registry, endpoint, obj)
     return check(request, endpoint, obj)
 
 
@@ -136,9 +136,7 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
         return _part(state, request, _object_in(request, endpoint, body))
 
     obj = await state.workers.run(len(body), sent)
-    answer, done = endpoint.strategy.answer(
-        state.registry, obj, request.key, subresource, user=request.user, dry_run=request.dry_run
-    )
+    answer, done = endpoint.strategy.answer(state.registry, obj, request.key, request.intent)
     if done is not None:
         await done
     return of_object(answer, 201)
@@ -297,7 +295,7 @@ def _server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoi
     config = decode_body(request, body, APPLY_PATCH)
     if b"null" in body and not endpoint.strategy.custom:
         config = without_nulls_like_go(config)
-    metadata.check_envelope(endpoint, config, state.registry.kinds)
+    metadata.check_envelope(state.registry, endpoint, config)
     meta = metadata.own_metadata(config)
     metadata.settle_key(endpoint, meta, key)
     config = check(request, endpoint, config)

@@ -32,11 +32,11 @@ from berth.server.registry.users import (
     MASTERS,
     UNAUTHENTICATED,
     Attributes,
+    Intent,
     User,
     account_groups,
     account_name,
 )
-from berth.server.registry.writes import Intent
 from berth.server.settings import SERVICE_NAMES, ServerSettings
 from berth.server.storage.selectors import selected_name
 

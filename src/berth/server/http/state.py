@@ -178,7 +178,7 @@ def open_store(settings: ServerSettings) -> Store:
         settings.data_dir,
         event_limit=settings.event_limit,
         fields={each.resource.name: each.fields for each in kept},
-        converted={each.resource.name: each.converted for each in kept if each.converts},
+        converted={each.resource.name: each.converted for each in kept if each.converted is not None},
         history_bytes=settings.history_bytes,
     )
 

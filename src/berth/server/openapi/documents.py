@@ -6,13 +6,14 @@ Documents are written when they are first asked for and kept until their resourc
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from berth.kube.schema import SchemaRegistry
 from berth.kube.versions import NEWEST, KubernetesVersion
+from berth.server.fields import mapping
 from berth.server.openapi import gnostic
 from berth.server.openapi.parts import SCHEMAS_PREFIX, Components, parameters, paths
 from berth.server.registry.strategy import ServedResource
@@ -23,6 +24,7 @@ _DEFINITIONS = "#/definitions/"
 _PARAMETERS_V3, _PARAMETERS_V2 = "#/components/parameters/", "#/parameters/"
 _V3_ONLY = frozenset({"anyOf", "not", "nullable", "oneOf"})
 _VERBS = frozenset({"get", "put", "post", "patch", "delete"})
+_OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
 
 
 class OpenApi:
@@ -38,9 +40,7 @@ class OpenApi:
         self._release = version.release + BUILD
         self._groups: dict[str, list[ServedResource]] = {}
         self._hashes: dict[str, str] = {}
-        self._documents: dict[tuple[str, str], bytes] = {}
-        self._v2: bytes | None = None
-        self._v2_protobuf: bytes | None = None
+        self._documents: dict[tuple[str, str], bytes] = {}  # by path and hash, in v2 by its form
         self.update(resources)
 
     def update(self, resources: Iterable[ServedResource]) -> None:
@@ -52,7 +52,6 @@ class OpenApi:
         self._hashes = {path: self._digest(found) for path, found in groups.items()}
         current = set(self._hashes.items())
         self._documents = {key: held for key, held in self._documents.items() if key in current}
-        self._v2 = self._v2_protobuf = None
 
     def _digest(self, resources: list[ServedResource]) -> str:
         digest = hashlib.sha512(self._release.encode())
@@ -77,22 +76,21 @@ class OpenApi:
         digest = self._hashes.get(path)
         if digest is None:
             return None
-        if (path, digest) not in self._documents:
-            self._documents[path, digest] = msgspec.json.encode(self._write(self._groups[path]))
-        return self._documents[path, digest]
+        return self._once((path, digest), lambda: msgspec.json.encode(self._write(self._groups[path])))
 
     def v2(self) -> bytes:
         """The answer to ``/openapi/v2``, as JSON."""
-        if self._v2 is None:
-            everything = [resource for found in self._groups.values() for resource in found]
-            self._v2 = msgspec.json.encode(to_swagger(self._write(everything)))
-        return self._v2
+        everything = [resource for found in self._groups.values() for resource in found]
+        return self._once(("v2", "json"), lambda: msgspec.json.encode(to_swagger(self._write(everything))))
 
     def v2_protobuf(self) -> bytes:
         """The same in protobuf, as :data:`gnostic.MEDIA_TYPE`."""
-        if self._v2_protobuf is None:
-            self._v2_protobuf = gnostic.encode(msgspec.json.decode(self.v2()))
-        return self._v2_protobuf
+        return self._once(("v2", "protobuf"), lambda: gnostic.encode(msgspec.json.decode(self.v2())))
+
+    def _once(self, key: tuple[str, str], write: Callable[[], bytes]) -> bytes:
+        if key not in self._documents:
+            self._documents[key] = write()
+        return self._documents[key]
 
     def _write(self, resources: list[ServedResource]) -> dict[str, Any]:
         components = Components()
@@ -168,7 +166,7 @@ def _schema(schema: Any) -> Any:  # noqa: ANN401 -- a schema, or true where one 
     if "$ref" in schema:
         return {"$ref": schema["$ref"].replace(SCHEMAS_PREFIX, _DEFINITIONS)}
     written = {name: _keyword(name, held) for name, held in schema.items() if name not in _V3_ONLY}
-    if "oneOf" in schema and "type" not in schema and not _is_open(schema):
+    if "oneOf" in schema and "type" not in schema and not any(schema.get(mark) for mark in _OPEN):
         written["type"] = "string"
     _loosen(schema, written)
     inner = written.get("allOf")
@@ -176,13 +174,6 @@ def _schema(schema: Any) -> Any:  # noqa: ANN401 -- a schema, or true where one 
         del written["allOf"]
         written["$ref"] = inner[0]["$ref"]
     return written
-
-
-_OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
-
-
-def _is_open(schema: dict[str, Any]) -> bool:
-    return any(schema.get(mark) for mark in _OPEN)
 
 
 def _loosen(schema: dict[str, Any], written: dict[str, Any]) -> None:
@@ -201,14 +192,10 @@ def _loosen(schema: dict[str, Any], written: dict[str, Any]) -> None:
         del written["type"]
     properties = schema.get("properties") or {}
     if "required" in written and properties:
-        required = [name for name in written["required"] if not _is_nullable(properties.get(name))]
-        written["required"] = required
-        if not required:
+        kept = [name for name in written["required"] if not mapping(properties.get(name)).get("nullable")]
+        written["required"] = kept
+        if not kept:
             del written["required"]
-
-
-def _is_nullable(schema: Any) -> bool:  # noqa: ANN401
-    return isinstance(schema, dict) and bool(schema.get("nullable"))
 
 
 def _keyword(name: str, held: Any) -> Any:  # noqa: ANN401

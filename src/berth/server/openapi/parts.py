@@ -184,41 +184,35 @@ def _merge_attributes(node: SchemaNode) -> dict[str, Any]:
 _BODY_TYPES = (JSON, "application/yaml")
 PATCH_TYPES = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 
-# Query parameters that several operations share: name, type, what it does.
+# Query parameters: type, what it does, and the operations that take it.
 _QUERY = {
-    "allowWatchBookmarks": ("boolean", "Ask a watch for BOOKMARK events."),
-    "continue": ("string", "Go on with a list where an earlier one stopped."),
-    "dryRun": ("string", "With All, do everything but keep the outcome."),
-    "fieldManager": ("string", "Who is writing, for managedFields."),
-    "fieldSelector": ("string", "Only objects with these field values."),
-    "fieldValidation": ("string", "What to do about unknown fields: Ignore, Warn or Strict."),
-    "force": ("boolean", "Apply even where others own the fields."),
-    "gracePeriodSeconds": ("integer", "How long the object may take to go."),
-    "labelSelector": ("string", "Only objects with these labels."),
-    "limit": ("integer", "At most so many objects."),
-    "orphanDependents": ("boolean", "Older form of propagationPolicy=Orphan."),
-    "pretty": ("string", "Indent the answer."),
-    "propagationPolicy": ("string", "What happens to dependents: Orphan, Background or Foreground."),
-    "resourceVersion": ("string", "The state to read or to watch from."),
-    "resourceVersionMatch": ("string", "How exact the resource version is meant."),
-    "sendInitialEvents": ("boolean", "Let a watch begin with what exists."),
-    "timeoutSeconds": ("integer", "End the call after so long."),
-    "watch": ("boolean", "Stream changes instead of listing."),
+    "allowWatchBookmarks": ("boolean", "Ask a watch for BOOKMARK events.", "list"),
+    "continue": ("string", "Go on with a list where an earlier one stopped.", "list"),
+    "dryRun": ("string", "With All, do everything but keep the outcome.", "write delete"),
+    "fieldManager": ("string", "Who is writing, for managedFields.", "write"),
+    "fieldSelector": ("string", "Only objects with these field values.", "list"),
+    "fieldValidation": ("string", "What to do about unknown fields: Ignore, Warn or Strict.", "write"),
+    "force": ("boolean", "Apply even where others own the fields.", "patch"),
+    "gracePeriodSeconds": ("integer", "How long the object may take to go.", "delete"),
+    "labelSelector": ("string", "Only objects with these labels.", "list"),
+    "limit": ("integer", "At most so many objects.", "list"),
+    "orphanDependents": ("boolean", "Older form of propagationPolicy=Orphan.", "delete"),
+    "pretty": ("string", "Indent the answer.", "all"),
+    "propagationPolicy": (
+        "string",
+        "What happens to dependents: Orphan, Background or Foreground.",
+        "delete",
+    ),
+    "resourceVersion": ("string", "The state to read or to watch from.", "list"),
+    "resourceVersionMatch": ("string", "How exact the resource version is meant.", "list"),
+    "sendInitialEvents": ("boolean", "Let a watch begin with what exists.", "list"),
+    "timeoutSeconds": ("integer", "End the call after so long.", "list"),
+    "watch": ("boolean", "Stream changes instead of listing.", "list"),
 }
-_LIST = (
-    "allowWatchBookmarks",
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "watch",
+_LIST, _WRITE, _DELETE = (
+    tuple(name for name, (_, _, takers) in _QUERY.items() if taker in takers.split())
+    for taker in ("list", "write", "delete")
 )
-_WRITE = ("dryRun", "fieldManager", "fieldValidation")
-_DELETE = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
 _DELETE_MANY = (*_DELETE, *(name for name in _LIST if name not in ("allowWatchBookmarks", "watch")))
 # kubectl looks for these by name and does not follow references.
 _INLINE = frozenset({*_WRITE, "force"})
@@ -287,17 +281,18 @@ def _of_resource(resource: ServedResource, schema: Schema, components: Component
     root = resource.path("{namespace}")
     item = resource.path("{namespace}", "{name}")
     verbs = [verb for verb in ("list", "create", "deletecollection") if verb in resource.verbs]
-    shared = _shared("pretty", *_where(resource))
-    written = {root: {**_operations(target, verbs, components), "parameters": shared}}
+    where = ("namespace",) if resource.namespaced else ()
+    written = {root: {**_operations(target, verbs, components), "parameters": _shared("pretty", *where)}}
+    shared = _shared("pretty", "name", *where)
     if "get" in resource.verbs:
         place = _operations(target, ("get", "update", "patch", "delete"), components)
-        written[item] = {**place, "parameters": _shared("pretty", "name", *_where(resource))}
+        written[item] = {**place, "parameters": shared}
     if resource.namespaced and "list" in resource.verbs:
         everywhere = target._replace(name=f"{words}{resource.kind}ForAllNamespaces")
         place = _operations(everywhere, ("list",), components)
         written[resource.path()] = {**place, "parameters": _shared("pretty")}
     for name in sorted(resource.subresources):
-        written[f"{item}/{name}"] = _subresource(target, name, components)
+        written[f"{item}/{name}"] = {"parameters": shared, **_subresource(target, name, components)}
     return written
 
 
@@ -310,8 +305,7 @@ def _subresource(target: _Target, name: str, components: Components) -> _Place:
             body=components.builtin(f"{home}.{part.version}.{part.kind}"),
         )
     target = target._replace(name=f"{target.name}{name.capitalize()}", text=name == "log")
-    shared = _shared("pretty", "name", *_where(target.resource))
-    return {"parameters": shared, **_operations(target, part.verbs, components)}
+    return _operations(target, part.verbs, components)
 
 
 def _operations(target: _Target, verbs: Iterable[str], components: Components) -> _Place:
@@ -352,10 +346,6 @@ def _operation(target: _Target, verb: str, components: Components) -> _Place:
     return operation
 
 
-def _where(resource: ServedResource) -> tuple[str, ...]:
-    return ("namespace",) if resource.namespaced else ()
-
-
 def _shared(*names: str) -> list[dict[str, Any]]:
     return [_reference(name) for name in names]
 
@@ -365,7 +355,7 @@ def _reference(name: str) -> dict[str, Any]:
 
 
 def _query(name: str) -> dict[str, Any]:
-    kind, text = _QUERY[name]
+    kind, text, _ = _QUERY[name]
     return {"name": name, "in": "query", "description": text, "schema": {"type": kind}}
 
 

@@ -1,42 +1,27 @@
-"""Objects that every cluster has from the start, and keeps.
-
-Of the roles and bindings those of controllers are left out.  Upstream:
-plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
-"""
+"""Objects that every cluster has from the start (bootstrap.yaml), and keeps."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from importlib.resources import files
 
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import RawObject
+from berth.kube.text import yaml_reader
 from berth.kube.well_known import AUTOUPDATE
 from berth.server.registry import quotas, writes
 from berth.server.registry.kinds.access import service_accounts
-from berth.server.registry.kinds.access.roles import EVERYTHING, GROUP
-from berth.server.registry.kinds.cluster.namespaces import INITIAL_NAMESPACES
 from berth.server.registry.kinds.custom import karmada
 from berth.server.registry.kinds.network.services import FIRST_ADDRESS
-from berth.server.registry.kinds.pods.classes import SYSTEM_CLASSES
-from berth.server.registry.strategy import Endpoint, Registry
-from berth.server.registry.users import ACCOUNTS_GROUP, AUTHENTICATED, MASTERS, UNAUTHENTICATED
+from berth.server.registry.strategy import Endpoint, Registry, plural_of
+from berth.server.registry.users import Intent
 from berth.server.settings import ServerSettings
 from berth.server.storage.bucket import decode
 
-_MANAGER = "berth"
-_INTENT = writes.Intent(_MANAGER, own=True)
+_INTENT = Intent("berth", own=True)
 _REPAIR = 10.0  # seconds, as upstream
 _SERVICE = "kubernetes"
-_ABOUT = {
-    "system-cluster-critical": (
-        "Used for system critical pods that must run in the cluster, but can be moved to another node "
-        "if necessary."
-    ),
-    "system-node-critical": ("Used for system critical pods that must not be moved from their current node."),
-}
 
 
 async def fill(registry: Registry, settings: ServerSettings) -> None:
@@ -45,16 +30,12 @@ async def fill(registry: Registry, settings: ServerSettings) -> None:
     for record in definitions.bucket.newest_in(""):
         registry.serve_crd(decode(record.data))
     created = _define(registry, definitions)
-    namespaces = registry.builtin("", "namespaces")
-    for name in INITIAL_NAMESPACES:
-        created += _ensure(registry, namespaces, "", {"metadata": {"name": name}})
-    for record in namespaces.bucket.newest_in(""):
+    text = files(__package__).joinpath("bootstrap.yaml").read_text(encoding="utf-8")
+    for obj in next(yaml_reader.read(text)).value:
+        group, _, version = obj["apiVersion"].rpartition("/")
+        created += _ensure(registry, registry.builtin(group, plural_of(obj["kind"]), version), "", obj)
+    for record in registry.bucket("namespaces").newest_in(""):
         created += service_accounts.provide(registry, record.key[1])
-    classes = registry.builtin("scheduling.k8s.io", "priorityclasses")
-    for name, value in SYSTEM_CLASSES.items():
-        body = {"metadata": {"name": name}, "value": value, "description": _ABOUT[name]}
-        created += _ensure(registry, classes, "", body)
-    created += _allow(registry)
     created += _announce(registry, settings)
     quotas.recount(registry)
     for write in created:
@@ -129,141 +110,3 @@ def _ensure(
         return []
     changed["metadata"] = {**known["metadata"], "resourceVersion": str(record.rv)}
     return [writes.update(registry, endpoint, record, changed, _INTENT)]
-
-
-# --- roles, and who has them
-
-_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
-_READ = ("get", "list", "watch")
-_WRITE = ("create", "delete", "deletecollection", "patch", "update")
-
-# What may be changed by whoever edits a namespace, and with what subresources.
-_EDITED = {
-    "": (
-        "configmaps endpoints events persistentvolumeclaims pods replicationcontrollers"
-        " replicationcontrollers/scale secrets serviceaccounts services services/proxy"
-        " pods/attach pods/exec pods/portforward pods/proxy"
-    ),
-    "apps": (
-        "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale"
-        " statefulsets statefulsets/scale"
-    ),
-    "autoscaling": "horizontalpodautoscalers",
-    "batch": "cronjobs jobs",
-    "coordination.k8s.io": "leases",
-    "networking.k8s.io": "ingresses networkpolicies",
-    "policy": "poddisruptionbudgets",
-}
-# What may be seen beside it, and of what is edited, what only whoever edits it sees.
-_SEEN = {
-    "": (
-        "bindings limitranges namespaces namespaces/status persistentvolumeclaims/status pods/log pods/status"
-        " replicationcontrollers/status resourcequotas resourcequotas/status services/status"
-    ),
-    "apps": (
-        "controllerrevisions daemonsets/status deployments/status replicasets/status statefulsets/status"
-    ),
-    "autoscaling": "horizontalpodautoscalers/status",
-    "batch": "cronjobs/status jobs/status",
-    "discovery.k8s.io": "endpointslices",
-    "networking.k8s.io": "ingresses/status",
-    "policy": "poddisruptionbudgets/status",
-}
-_HIDDEN = frozenset(
-    ("secrets", "services/proxy", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "leases")
-)
-_HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
-_DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
-_ISSUER = ("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks")
-
-
-def _rules(verbs: Iterable[str], resources: dict[str, list[str]]) -> list[RawObject]:
-    return [
-        {"apiGroups": [group], "resources": names, "verbs": list(verbs)}
-        for group, names in resources.items()
-        if names
-    ]
-
-
-def _viewed() -> list[RawObject]:
-    pairs = sorted(
-        (group, name)
-        for table in (_EDITED, _SEEN)
-        for group, names in table.items()
-        for name in names.split()
-        if name not in _HIDDEN
-    )
-    grouped = {
-        group: [name for _, name in found] for group, found in groupby(pairs, key=lambda pair: pair[0])
-    }
-    return _rules(_READ, grouped)
-
-
-def _edited() -> list[RawObject]:
-    names = {group: text.split() for group, text in _EDITED.items()}
-    hidden = {group: [name for name in found if name in _HIDDEN] for group, found in names.items()}
-    extra = {"": ["pods/eviction", "serviceaccounts/token"]}
-    impersonate = {"": ["serviceaccounts"]}
-    return [
-        *_rules(_WRITE, names),
-        *_rules(_READ, hidden),
-        *_rules(("create",), extra),
-        *_rules(("impersonate",), impersonate),
-    ]
-
-
-def _roles() -> Iterator[RawObject]:
-    """What is to be in a ClusterRole, with its metadata."""
-
-    def role(name: str, rules: list[RawObject], **labels: str) -> RawObject:
-        return {"metadata": {"name": name, "labels": {**_LABELS, **labels}}, "rules": rules}
-
-    yield role("cluster-admin", [dict(rule) for rule in EVERYTHING])
-    reviews = {
-        "authorization.k8s.io": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        "authentication.k8s.io": ["selfsubjectreviews"],
-    }
-    yield role("system:basic-user", _rules(("create",), reviews))
-    yield role("system:discovery", [{"nonResourceURLs": [*_DISCOVERY, *_HEALTH], "verbs": ["get"]}])
-    yield role("system:public-info-viewer", [{"nonResourceURLs": list(_HEALTH), "verbs": ["get"]}])
-    issuer: RawObject = {"nonResourceURLs": list(_ISSUER), "verbs": ["get"]}
-    yield role("system:service-account-issuer-discovery", [issuer])
-    delegated = {"authentication.k8s.io": ["tokenreviews"], "authorization.k8s.io": ["subjectaccessreviews"]}
-    yield role("system:auth-delegator", _rules(("create",), delegated))
-    yield role("system:monitoring", [{"nonResourceURLs": [*_HEALTH[:3], "/metrics"], "verbs": ["get"]}])
-    administered = [
-        *_rules((*_READ, *_WRITE), {GROUP: ["rolebindings", "roles"]}),
-        *_rules(("create",), {"authorization.k8s.io": ["localsubjectaccessreviews"]}),
-    ]
-    for name, rules, parts in (
-        ("admin", administered, ("admin", "edit", "view")),
-        ("edit", _edited(), ("edit", "view")),
-        ("view", _viewed(), ("view",)),
-    ):
-        yield role(f"system:aggregate-to-{name}", rules, **{f"{_AGGREGATE}{name}": "true"})
-        selectors = [{"matchLabels": {f"{_AGGREGATE}{part}": "true"}} for part in parts]
-        yield {**role(name, []), "aggregationRule": {"clusterRoleSelectors": selectors}}
-
-
-# Which groups have which of the roles; the binding has the role's name.
-_BINDINGS = {
-    "cluster-admin": (MASTERS,),
-    "system:basic-user": (AUTHENTICATED,),
-    "system:discovery": (AUTHENTICATED,),
-    "system:public-info-viewer": (AUTHENTICATED, UNAUTHENTICATED),
-    "system:service-account-issuer-discovery": (ACCOUNTS_GROUP,),
-    "system:monitoring": ("system:monitoring",),
-}
-
-
-def _allow(registry: Registry) -> list[writes.Write]:
-    """The roles that everybody expects, and who has them."""
-    roles, bindings = registry.builtin(GROUP, "clusterroles"), registry.builtin(GROUP, "clusterrolebindings")
-    made = [write for role in _roles() for write in _ensure(registry, roles, "", role)]
-    for role, groups in _BINDINGS.items():
-        subjects = [{"kind": "Group", "apiGroup": GROUP, "name": name} for name in groups]
-        reference = {"apiGroup": GROUP, "kind": roles.resource.kind, "name": role}
-        body = {"metadata": {"name": role}, "subjects": subjects, "roleRef": reference}
-        made += _ensure(registry, bindings, "", body)
-    return made

@@ -24,14 +24,15 @@ from berth.kube.validation.errors import (
     FieldError,
 )
 from berth.server import errors
-from berth.server.fields import at
+from berth.server.fields import at, mappings
 
 _T = TypeVar("_T")
 
 Found = Iterator[FieldError]
 IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _BACKSTEPS = "must not contain '..'"
 _SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
 
@@ -58,6 +59,11 @@ def spec_of(obj: RawObject) -> RawObject:
     if not isinstance(spec, dict):
         spec = obj["spec"] = {}
     return spec
+
+
+def containers_of(spec: RawObject) -> list[RawObject]:
+    """The containers of a pod, and after them its init containers."""
+    return [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
 
 
 def copy_field(name: str, source: RawObject, target: RawObject) -> None:
@@ -113,6 +119,23 @@ def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool =
         yield FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
 
 
+def numbered(path: str, given: Iterable[_T]) -> Iterator[tuple[str, _T]]:
+    """The items of a list, each with its own path."""
+    return ((f"{path}[{i}]", item) for i, item in enumerate(given))
+
+
+def form(path: str, held: Mapping[str, Any], field: str, rule: Callable[[str], Iterable[str]]) -> Found:
+    """A field has the form it has to have, if there is one."""
+    if held.get(field) is not None:
+        yield from each(f"{path}.{field}", held[field], rule(held[field]))
+
+
+def at_least(path: str, value: object, least: int, detail: str = "") -> Found:
+    """A number is not too low, if there is one."""
+    if isinstance(value, int) and value < least:
+        yield invalid(path, value, detail or f"must be greater than or equal to {least}")
+
+
 def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:
     """A field is one of those supported, if there is one."""
     if held.get(field) is not None:
@@ -125,12 +148,12 @@ def form_errors(text: str, has_form: Callable[[str], object], detail: str) -> li
     return too_long if has_form(text) else [*too_long, detail]
 
 
-def name(path: str, value: object, rule: Callable[[str], Iterable[str]]) -> Found:
-    """There is a name, and it has the form it has to have."""
-    if not value:
-        yield required(path)
-    else:
+def name(path: str, value: object, rule: Callable[[str], Iterable[str]], *, needed: bool = True) -> Found:
+    """A name has the form it has to have; an empty one is missing if it is `needed`."""
+    if value:
         yield from each(path, value, rule(str(value)))
+    elif needed:
+        yield required(path)
 
 
 def has(path: str, held: Mapping[str, object], *fields: str) -> Found:
@@ -159,9 +182,8 @@ def port(path: str, value: object) -> Found:
         yield invalid(path, value or 0, PORT_RANGE)
 
 
-def address(path: str, value: object, *also: str) -> Found:
-    """An IP address, or one of some other words."""
-    if value not in also and parsed(value) is None:
+def address(path: str, value: object) -> Found:
+    if parsed(value) is None:
         yield invalid(path, value, _ADDRESS)
 
 
@@ -181,13 +203,7 @@ def network(path: str, value: str) -> Found:
     first, slash, bits = value.partition("/")
     found = parsed(first)
     if not slash or found is None or not bits.isdecimal() or int(bits[:4]) > found.max_prefixlen:
-        yield invalid(path, value, NO_NETWORK)
-
-
-_RANGES = (
-    ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
-    ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
-)
+        yield invalid(path, value, _NO_NETWORK)
 
 
 def outside(path: str, value: object) -> Found:
@@ -197,17 +213,12 @@ def outside(path: str, value: object) -> Found:
         return
     if found.is_unspecified:
         yield invalid(path, value, f"may not be unspecified ({value})")
-    for kind, detail in _RANGES:
-        if getattr(found, kind):
-            yield invalid(path, value, detail)
-    if found.is_multicast and found in _LOCAL_MULTICAST[found.version]:
+    if found.is_loopback:
+        yield invalid(path, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if found.is_link_local:
+        yield invalid(path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if any(found in network for network in _LOCAL_MULTICAST):
         yield invalid(path, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-
-
-_LOCAL_MULTICAST = {
-    4: ipaddress.ip_network("224.0.0.0/24"),
-    6: ipaddress.ip_network("ff02::/16"),
-}
 
 
 def without_backsteps(path: str, value: str) -> Found:
@@ -237,12 +248,12 @@ def go_value(held: Mapping[str, object], **fields: object) -> dict[str, object]:
     return {field: held.get(field[0].lower() + field[1:], empty) for field, empty in fields.items()}
 
 
-def subdomain(path: str, value: object) -> Found:
-    return name(path, value, names.dns_subdomain_errors)
+def subdomain(path: str, value: object, *, needed: bool = True) -> Found:
+    return name(path, value, names.dns_subdomain_errors, needed=needed)
 
 
-def label(path: str, value: object) -> Found:
-    return name(path, value, names.dns_label_errors)
+def label(path: str, value: object, *, needed: bool = True) -> Found:
+    return name(path, value, names.dns_label_errors, needed=needed)
 
 
 def lifetime(path: str, seconds: int) -> Found:

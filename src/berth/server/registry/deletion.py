@@ -139,7 +139,7 @@ def _set_finalizers(endpoint: Endpoint, obj: RawObject, options: RawObject) -> N
     finalizers = list(metadata.get("finalizers") or ())
     kept = [item for item in finalizers if item not in (FOREGROUND_DELETION, ORPHAN_DEPENDENTS)]
     if policy is None:
-        if not endpoint.strategy.orphans_dependents or kept != finalizers:
+        if not endpoint.strategy.orphans_warning or kept != finalizers:
             return
         policy = "Orphan"
     wanted = _POLICIES[policy]

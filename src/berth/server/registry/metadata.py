@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 
 from berth.kube.objects import Key, RawObject
-from berth.kube.validation.errors import FORBIDDEN, INVALID, FieldError
+from berth.kube.validation.errors import FieldError
 from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
-from berth.server.registry.checks import IMMUTABLE, copy_field
-from berth.server.registry.strategy import Endpoint
+from berth.server.registry.checks import IMMUTABLE, copy_field, forbidden, invalid
+from berth.server.registry.strategy import Endpoint, Registry
 
+_OWN = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")  # what only the server says
 _GENERATED_BASE = 58  # of 63 characters, five are random
 _GENERATE_ATTEMPTS = 8
 
 
-def check_envelope(
-    endpoint: Endpoint, obj: RawObject, known: Callable[[], set[tuple[str, str, str]]]
-) -> None:
+def check_envelope(registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:
     """That the object says it is what was addressed; what it leaves out is filled in."""
     resource = endpoint.resource
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
@@ -45,7 +43,7 @@ def check_envelope(
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
-    if (group, version, kind) not in known():
+    if (group, version, kind) not in registry.kinds():
         raise errors.bad_request(f'no kind "{kind}" is registered for version "{api_version}" in scheme')
     raise errors.bad_request(
         f'{kind} in version "{api_version}" cannot be handled as a {resource.kind}: '
@@ -75,11 +73,15 @@ def prune(metadata: RawObject) -> None:
 
 def settle_key(endpoint: Endpoint, metadata: RawObject, key: Key) -> None:
     """That the object has the name and namespace it is addressed by; what it leaves out is filled in."""
-    if metadata.setdefault("name", key[1]) != key[1]:
-        raise errors.bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({key[1]})"
-        )
+    settle_name(metadata, key[1])
     settle_namespace(endpoint, metadata, key[0])
+
+
+def settle_name(metadata: RawObject, name: str) -> None:
+    if metadata.setdefault("name", name) != name:
+        raise errors.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+        )
 
 
 def settle_namespace(endpoint: Endpoint, metadata: RawObject, namespace: str) -> None:
@@ -116,13 +118,7 @@ def made_up_end() -> str:
 
 def begin(endpoint: Endpoint, metadata: RawObject, uid: str, timestamp: str) -> None:
     """What the server decides about a new object."""
-    for name in (
-        "selfLink",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "managedFields",
-        "generation",
-    ):
+    for name in ("selfLink", "managedFields", *_OWN):
         metadata.pop(name, None)
     metadata["uid"] = uid
     metadata["creationTimestamp"] = timestamp
@@ -136,7 +132,7 @@ def carry_over(metadata: RawObject, old: RawObject) -> None:
     for name in ("uid", "creationTimestamp", "namespace"):
         if not metadata.get(name) and name in old:
             metadata[name] = old[name]
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"):
+    for name in (*_OWN, "resourceVersion"):
         copy_field(name, old, metadata)
     if "generateName" in old and "generateName" not in metadata:
         metadata["generateName"] = old["generateName"]
@@ -144,21 +140,18 @@ def carry_over(metadata: RawObject, old: RawObject) -> None:
 
 def check_update(metadata: RawObject, old: RawObject) -> list[FieldError]:
     found = [
-        FieldError(f"metadata.{name}", INVALID, IMMUTABLE, metadata.get(name))
+        invalid(f"metadata.{name}", metadata.get(name), IMMUTABLE)
         for name in ("name", "namespace", "uid", "creationTimestamp")
         if metadata.get(name) != old.get(name)
     ]
-    if old.get("deletionTimestamp"):
-        added = [
-            item for item in metadata.get("finalizers") or () if item not in (old.get("finalizers") or ())
-        ]
-        if added:
-            listed = ", ".join(f'"{item}"' for item in added)
-            detail = (
-                "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{listed}}}"
-            )
-            found.append(FieldError("metadata.finalizers", FORBIDDEN, detail))
+    known = old.get("finalizers") or ()
+    added = [f'"{item}"' for item in metadata.get("finalizers") or () if item not in known]
+    if added and old.get("deletionTimestamp"):
+        detail = (
+            "no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers []string{{{', '.join(added)}}}"
+        )
+        found.append(forbidden("metadata.finalizers", detail))
     return found
 
 

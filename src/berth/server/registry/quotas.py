@@ -11,23 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.amounts.resource_lists import Amounts, difference, masked
 from berth.kube.objects import Key, Node, Pod, RawObject
-from berth.kube.quota.charging import (
-    QuotaError,
-    change,
-    charged,
-    check_room,
-    check_stated,
-    counted,
-    is_about,
-    limits_of,
-    used_of,
-)
+from berth.kube.quota import charging
 from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, exclusion_of
 from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of, held_until, is_over
 from berth.server import errors
@@ -43,73 +32,67 @@ _RECENT = 60.0  # seconds: whoever looks more often has counted again without wh
 _KEEPS_APART = (b"podAntiAffinity", AFFINITY_ANNOTATION.encode())
 
 
-@dataclass(slots=True)
-class QuotaRequest:
-    """What a write makes of an object, for the quotas of its namespace.
-
-    Attributes:
-        new: None if the object goes.
-        is_admitted: Whether the quotas may refuse it; what happens to an object later they only count.
-    """
-
-    endpoint: Endpoint
-    key: Key
-    new: RawObject | None
-    is_admitted: bool = False
-
-
-def charge(registry: Registry, asked: QuotaRequest) -> Callable[[], None] | None:
+def charge(
+    registry: Registry, endpoint: Endpoint, key: Key, new: RawObject | None, *, is_admitted: bool = False
+) -> Callable[[], None]:
     """Ask the quotas of a namespace; what is returned charges them, once the write itself is proposed.
+
+    `new` is what becomes of the object, None if it goes. Quotas may refuse it only if it `is_admitted`; what
+    happens to an object later they only count.
 
     Raises:
         StatusError: a quota has not enough left, or has to know more (403).
     """
-    bucket = _bucket(registry)
+    bucket = registry.bucket(_QUOTAS)
     if not bucket.records and not bucket.queued:
-        return None
-    records = bucket.newest_in(asked.key[0])
-    resource = asked.endpoint.resource
+        return _nothing
+    records = bucket.newest_in(key[0])
+    resource = endpoint.resource
     evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
     if not records or evaluator is None:
-        return None
-    known = asked.endpoint.bucket.newest(asked.key)
+        return _nothing
+    known = endpoint.bucket.newest(key)
     before = evaluator.look(decode(known.data)) if known is not None else None
-    after = evaluator.look(asked.new) if asked.new is not None else None
+    after = evaluator.look(new) if new is not None else None
     now = time.time()
     if isinstance(before, Pod) and is_over(before, now) and held_until(before) is not None:
-        return lambda: recount(registry, asked.key[0])  # it may have been given back before its time
-    admits = asked.is_admitted and (before is None or evaluator.may_grow(after, before))
+        return lambda: recount(registry, key[0])  # it may have been given back before its time
+    admits = is_admitted and (before is None or evaluator.may_grow(after, before))
     changed = []
     for record in records:
         quota = _ready(registry, evaluator, record)
-        exclusive = _exclusive_change(registry, asked, quota, (before, after))
-        wanted = change(quota, evaluator, before, after, now)
+        exclusive = _exclusive_change(registry, key, quota, (before, after))
+        wanted = charging.change(quota, evaluator, before, after, now)
         try:
             if admits:
-                check_stated(quota, evaluator, after)
-            may_refuse = asked.is_admitted or _closes_more(before, after)
-            check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
-        except QuotaError as error:
-            name = (asked.new or {})["metadata"].get("name") or ""
+                charging.check_stated(quota, evaluator, after)
+            may_refuse = is_admitted or _closes_more(before, after)
+            charging.check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
+        except charging.QuotaError as error:
+            name = (new or {})["metadata"].get("name") or ""
             raise errors.forbidden(resource, name, str(error)) from None
-        status = charged(quota, {**wanted, **exclusive})
+        status = charging.charged(quota, {**wanted, **exclusive})
         if status is not None:
             changed.append((record.key, {**quota, "status": status}))
 
     def settle() -> None:
-        for key, quota in changed:
+        for own_key, quota in changed:
             # A quota that is itself what is written has a new state already, and is counted after it.
-            if asked.endpoint.bucket is not bucket or asked.key != key:
-                registry.store.put(bucket, key, quota)
+            if endpoint.bucket is not bucket or own_key != key:
+                registry.store.put(bucket, own_key, quota)
 
-    return settle if changed else None
+    return settle
+
+
+def _nothing() -> None:
+    """What there is to charge where there is no quota."""
 
 
 def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> RawObject:
     """A quota in which everything is counted that objects of this kind use."""
     quota = decode(record.data)
-    names = [*evaluator.matching(limits_of(quota)), *_exclusive_names(quota)]
-    if not used_of(quota).keys() >= set(names):
+    names = [*evaluator.matching(charging.limits_of(quota)), *_exclusive_names(quota)]
+    if not charging.used_of(quota).keys() >= set(names):
         status = _status(registry, quota)
         return {**quota, "status": status} if status is not None else quota
     return quota
@@ -117,27 +100,28 @@ def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> Raw
 
 def recount(registry: Registry, namespace: str = "") -> None:
     """Count what is used in a namespace, or in all, and correct what quotas say of it."""
-    bucket = _bucket(registry)
-    for record in bucket.newest_in(namespace):
+    for record in registry.bucket(_QUOTAS).newest_in(namespace):
         quota = decode(record.data)
-        status = _status(registry, quota)
-        if status is not None:
-            registry.store.put(bucket, record.key, {**quota, "status": status})
+        _put_status(registry, record, quota, _status(registry, quota))
+
+
+def _put_status(registry: Registry, record: Record, quota: RawObject, status: RawObject | None) -> None:
+    if status is not None:
+        registry.store.put(registry.bucket(_QUOTAS), record.key, {**quota, "status": status})
 
 
 def release(registry: Registry, now: float) -> None:
     """Give back what pods hold that should have gone by now, and follow the nodes that pods block."""
-    bucket = _bucket(registry)
+    bucket = registry.bucket(_QUOTAS)
     for record in bucket.newest_in(""):
         quota = decode(record.data)
         if _exclusive_names(quota):
-            status = charged(quota, difference(exclusive_use(registry, quota), used_of(quota)))
-            if status is not None:
-                registry.store.put(bucket, record.key, {**quota, "status": status})
+            changed = difference(exclusive_use(registry, quota), charging.used_of(quota))
+            _put_status(registry, record, quota, charging.charged(quota, changed))
     for namespace in sorted({key[0] for key in bucket.keys}):
         leaving = (
             held_until(PODS.look(decode(record.data)))
-            for record in registry.builtin("", "pods").bucket.in_namespace(namespace)
+            for record in registry.bucket("pods").in_namespace(namespace)
             if _LEAVING in record.data
         )
         if any(until is not None and now - _RECENT < until < now for until in leaving):
@@ -151,24 +135,20 @@ def _status(registry: Registry, quota: RawObject) -> RawObject | None:
         for evaluator, bucket in _counted_in(registry, mapping(quota, "spec", "hard"))
     }
     exclusive = exclusive_use(registry, quota) if _exclusive_names(quota) else None
-    return counted(quota, contents, time.time(), exclusive)
+    return charging.counted(quota, contents, time.time(), exclusive)
 
 
 def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEvaluator, Bucket]]:
     """The evaluators that a quota needs, and where the objects are."""
     seen = set()
-    for resource in registry.resources():
+    for endpoint in registry.endpoints():
+        resource = endpoint.resource
         evaluator = evaluator_of(resource.group, resource.plural)
         if not (resource.namespaced and resource.stored) or evaluator is None or evaluator in seen:
             continue
         seen.add(evaluator)
-        endpoint = registry.lookup(resource.group, resource.version, resource.plural)
-        if endpoint is not None and evaluator.matching(hard):
+        if evaluator.matching(hard):
             yield evaluator, endpoint.bucket
-
-
-def _bucket(registry: Registry) -> Bucket:
-    return registry.builtin("", _QUOTAS).bucket
 
 
 # --- domains that pods keep for themselves
@@ -178,21 +158,19 @@ def _exclusive_names(quota: RawObject) -> list[str]:
     return [name for name in EXCLUSIVE_NAMES if name in mapping(quota, "spec", "hard")]
 
 
-def _exclusive_change(
-    registry: Registry, asked: QuotaRequest, quota: RawObject, pods: tuple[object, object]
-) -> Amounts:
+def _exclusive_change(registry: Registry, key: Key, quota: RawObject, pods: tuple[object, object]) -> Amounts:
     """By how much the nodes that are blocked change with a pod."""
     excludes = any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods)
     if not excludes or not _exclusive_names(quota):
         return {}
-    others = exclusive_use(registry, quota, besides=(asked.key, None))
+    others = exclusive_use(registry, quota, besides=(key, None))
     before, after = (
-        others if pod is None else exclusive_use(registry, quota, besides=(asked.key, pod)) for pod in pods
+        others if pod is None else exclusive_use(registry, quota, besides=(key, pod)) for pod in pods
     )
     if after == before:
         return {}
     # Nodes may have changed since the last count, which is in the status.
-    return masked(difference(after, used_of(quota)), _exclusive_names(quota))
+    return masked(difference(after, charging.used_of(quota)), _exclusive_names(quota))
 
 
 def _closes_more(before: object, after: object) -> bool:
@@ -212,18 +190,18 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
     found: list[Any] = [besides[1]] if besides is not None and besides[1] is not None else []
     found += (
         PODS.look(decode(record.data))
-        for record in registry.builtin("", "pods").bucket.newest_in(quota["metadata"]["namespace"])
+        for record in registry.bucket("pods").newest_in(quota["metadata"]["namespace"])
         if (besides is None or record.key != besides[0]) and any(word in record.data for word in _KEEPS_APART)
     )
-    exclusions = (exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, PODS, pod))
+    counted = (pod for pod in found if not is_over(pod, now) and charging.is_about(quota, PODS, pod))
     _look_around(registry)
-    return registry.exclusive.cost(each for each in exclusions if each is not None).amounts()
+    return registry.exclusive.cost(each for each in map(exclusion_of, counted) if each is not None).amounts()
 
 
 def _look_around(registry: Registry) -> None:
     """Know the nodes and namespaces that there are."""
     nodes, spaces = (
-        {record.key[1]: record for record in registry.builtin("", plural).bucket.newest_in("")}
+        {record.key[1]: record for record in registry.bucket(plural).newest_in("")}
         for plural in ("nodes", "namespaces")
     )
     versions = {name: str(record.rv) for name, record in nodes.items()}

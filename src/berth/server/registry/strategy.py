@@ -13,6 +13,7 @@ import asyncio
 import copy
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, NamedTuple
@@ -31,13 +32,14 @@ from berth.kube.validation.metadata import check_metadata
 from berth.kube.validation.objects import validate
 from berth.kube.validation.placement import validate_annotated
 from berth.kube.versions import KubernetesVersion
+from berth.kube.workloads.stored_templates import fill
 from berth.server import errors
 from berth.server.credentials import TokenSigner
-from berth.server.fields import mapping
+from berth.server.fields import items, mapping, mappings
 from berth.server.patch import STATUS_METADATA, reset_fields
 from berth.server.patch.fieldset import Path
 from berth.server.registry.checks import decode_as, unchanged
-from berth.server.registry.users import User
+from berth.server.registry.users import Intent, User
 from berth.server.storage.bucket import Bucket, Fields, Record, decode, encode, no_fields
 from berth.server.storage.store import Store
 from berth.server.tables.cells import CREATED_AT, NAME, Column
@@ -46,8 +48,6 @@ from berth.server.tables.cells import CREATED_AT, NAME, Column
 Answer = tuple[RawObject, asyncio.Future[None] | None]
 Convert = Callable[[RawObject], RawObject]
 GroupVersionResource = tuple[str, str, str]
-# The bits of a UUID that are not by chance, and what they are (RFC 9562, version 4).
-_UUID_FIXED, _UUID_VERSION_4 = 0xF000 << 64 | 0xC000 << 48, 0x4000 << 64 | 0x8000 << 48
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -121,7 +121,7 @@ def served(
     return ServedResource(
         group=group,
         version=version,
-        plural=_plural(kind),
+        plural=plural_of(kind),
         singular=kind.lower(),
         kind=kind,
         namespaced=namespaced,
@@ -132,7 +132,7 @@ def served(
     )
 
 
-def _plural(kind: str) -> str:
+def plural_of(kind: str) -> str:
     """As upstream guesses it (apimachinery's UnsafeGuessKindToResource)."""
     name = kind.lower()
     if name.endswith("s"):
@@ -145,7 +145,6 @@ def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
     spec = mapping(crd, "spec")
     names = mapping(spec, "names")
     kind = str(names.get("kind", ""))
-    versions = spec.get("versions")
     return tuple(
         ServedResource(
             group=str(spec.get("group", "")),
@@ -158,13 +157,13 @@ def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
             categories=_strings(names.get("categories")),
             subresources=frozenset(mapping(version, "subresources")) & {"status", "scale"},
         )
-        for version in (versions if isinstance(versions, list) else [])
-        if isinstance(version, dict) and version.get("served")
+        for version in mappings(spec, "versions")
+        if version.get("served")
     )
 
 
 def _strings(value: object) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return tuple(item for item in items(value) if isinstance(item, str))
 
 
 # --- strategies
@@ -183,6 +182,7 @@ class Strategy:
     field_aliases: Mapping[str, str] = field(default_factory=dict)
     name_errors: Callable[[str], list[str]] = names.dns_subdomain_errors
     scale_paths: ScalePaths = (".spec.replicas", ".status.replicas", ".spec.selector")
+    defaults: RawObject = field(default_factory=dict)  # of what an object leaves out
     first_status: RawObject = field(default_factory=dict)  # of a new object, whatever the client said
     frozen: tuple[str, ...] = ()  # what no update changes, as paths
     generation: bool = True  # changes of the spec are counted
@@ -192,12 +192,12 @@ class Strategy:
     needs_version: bool = False  # no update without a resourceVersion
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status
-    orphans_dependents: bool = False  # deleting keeps dependents, unless the client says otherwise
-    orphans_warning: str = ""  # warns a client that deletes without saying what becomes of dependents
+    # What is told a client that deletes without saying what becomes of dependents, which are then kept.
+    orphans_warning: str = ""
     weight: int = 1  # how much longer than for other kinds validation takes
     deprecated: str = ""  # what clients are told of the kind with every answer
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
-    converts: bool = False  # objects may have been stored by a server of another version, see `converted`
+    converted: Convert | None = None  # makes what a server of another version stored what this one does
 
     def __post_init__(self) -> None:
         self.status_apart = self.status_apart and "status" in self.resource.subresources
@@ -227,17 +227,17 @@ class Strategy:
 
     def default(self, obj: RawObject) -> None:
         """Fill in what every version of the API server fills in; looks at nothing but the object."""
+        fill(obj, **copy.deepcopy(self.defaults))
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         """Fill in what depends on other objects or on what the object was before."""
 
     def validate(self, obj: RawObject, gates: FeatureGates) -> list[FieldError]:
         """What is wrong with an object by itself."""
-        return [
-            *self._validate_form(obj, gates),
-            *self.check(obj),
-            *validate_annotated(obj["metadata"].get("annotations")),
-        ]
+        return [*self._validate_form(obj, gates), *self.check(obj), *self._validate_annotations(obj)]
+
+    def _validate_annotations(self, obj: RawObject) -> Iterable[FieldError]:
+        return validate_annotated(obj["metadata"].get("annotations"))
 
     def _validate_form(self, obj: RawObject, gates: FeatureGates) -> Iterable[FieldError]:
         if self._view is not None:
@@ -312,9 +312,7 @@ class Strategy:
 
     # --- what some kinds have
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
         """The answer to an object that is created but not stored, perhaps at a subresource of `key`."""
         raise errors.method_not_allowed()
 
@@ -327,10 +325,6 @@ class Strategy:
         return obj
 
     def from_stored(self, obj: RawObject) -> RawObject:
-        return obj
-
-    def converted(self, obj: RawObject) -> RawObject:
-        """An object as a server of another version of Kubernetes has stored it, as this one does."""
         return obj
 
     def scale_selector(self, selector: RawObject) -> RawObject:
@@ -364,9 +358,7 @@ class Endpoint:
 
     def data(self, record: Record) -> bytes:
         """The object of a record, encoded in this version."""
-        if self.show is None:
-            return record.data
-        return encode(self.show(decode(record.data)))
+        return record.data if self.show is None else encode(self.object(record))
 
     def object(self, record: Record) -> RawObject:
         obj = decode(record.data)
@@ -399,7 +391,6 @@ class Registry:
         self._strategy_of_custom = custom
         self._builtin: dict[GroupVersionResource, Endpoint] = {}
         self._custom: dict[GroupVersionResource, Endpoint] = {}
-        self._by_crd: dict[str, list[Endpoint]] = {}
         for strategy in strategies:
             self._serve(strategy)
 
@@ -420,8 +411,15 @@ class Registry:
     def builtin(self, group: str, plural: str, version: str = "v1") -> Endpoint:
         return self._builtin[group, version, plural]
 
+    def bucket(self, plural: str, group: str = "") -> Bucket:
+        """Where the objects of a built-in resource are kept."""
+        return self.builtin(group, plural).bucket
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        return (*self._builtin.values(), *self._custom.values())
+
     def resources(self) -> tuple[ServedResource, ...]:
-        return tuple(endpoint.resource for endpoint in (*self._builtin.values(), *self._custom.values()))
+        return tuple(endpoint.resource for endpoint in self.endpoints())
 
     def kinds(self) -> set[tuple[str, str, str]]:
         return {resource.gvk for resource in self.resources()}
@@ -431,8 +429,7 @@ class Registry:
 
     def new_uid(self) -> str:
         """Made up without asking the system for chance, which takes longer: it is no secret."""
-        digits = f"{random.getrandbits(128) & ~_UUID_FIXED | _UUID_VERSION_4:032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
     # --- custom resources
 
@@ -441,18 +438,14 @@ class Registry:
         self._drop(crd["metadata"]["name"])
         self.schemas.add_crd(crd)
         resources = from_crd(crd)
-        many = len(resources) > 1
-        endpoints = []
         for resource in resources:
             schema = self.schemas.for_kind(*resource.gvk)
             strategy = self._strategy_of_custom(resource, crd, schema)
             bucket = self.store.bucket(resource.name)
             bucket.fields = strategy.fields
-            show = strategy.from_stored if many else None
+            show = strategy.from_stored if len(resources) > 1 else None
             endpoint = Endpoint(resource, strategy, bucket, schema, show)
             self._custom[resource.group, resource.version, resource.plural] = endpoint
-            endpoints.append(endpoint)
-        self._by_crd[crd["metadata"]["name"]] = endpoints
         self.version += 1
 
     def remove_crd(self, crd: RawObject) -> None:
@@ -461,9 +454,10 @@ class Registry:
         self.version += 1
 
     def endpoints_of_crd(self, name: str) -> list[Endpoint]:
-        return self._by_crd.get(name, [])
+        """One for each version; a definition has the name of the resource."""
+        return [endpoint for endpoint in self._custom.values() if endpoint.resource.name == name]
 
     def _drop(self, name: str) -> None:
-        for endpoint in self._by_crd.pop(name, ()):
-            resource = endpoint.resource
-            self._custom.pop((resource.group, resource.version, resource.plural), None)
+        self._custom = {
+            key: endpoint for key, endpoint in self._custom.items() if endpoint.resource.name != name
+        }

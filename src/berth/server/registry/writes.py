@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from berth.kube.objects import Key, LabelSelector, RawObject
 from berth.kube.schema import budget
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors, patch
-from berth.server.fields import at
+from berth.server.fields import at, mapping
 from berth.server.registry import metadata, quotas
-from berth.server.registry.checks import copy_field, decode_as, invalid
+from berth.server.registry.checks import at_least, copy_field, decode_as, invalid
 from berth.server.registry.strategy import Endpoint, Registry
-from berth.server.registry.users import ADMIN, User
+from berth.server.registry.users import Intent
 from berth.server.storage.bucket import Record, decode, encode
 
 _UNCONDITIONAL = "must be specified for an update"
@@ -29,19 +29,6 @@ _WHATEVER = object()  # there may be in the place of an object
 
 class OvertakenError(Exception):
     """Another write came between looking at an object and proposing its new state; look again."""
-
-
-# What every write makes one of is not frozen, which would take three times as long.
-@dataclass(slots=True)
-class Intent:
-    """Who writes, through which subresource, and whether in earnest."""
-
-    manager: str
-    dry_run: bool = False
-    subresource: str = ""
-    tracked: bool = False  # managed fields are already right: the write is an apply
-    user: User = ADMIN
-    own: bool = False  # it is the server's, which no quota can refuse
 
 
 @dataclass(slots=True)
@@ -115,7 +102,7 @@ def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, nam
 
     Upstream: plugin/pkg/admission/namespace/lifecycle.
     """
-    record = registry.builtin("", "namespaces").bucket.newest(("", namespace))
+    record = registry.bucket("namespaces").newest(("", namespace))
     if record is None:
         raise errors.not_found(("namespaces", ""), namespace)
     if record.fields.get("status.phase") == "Terminating":
@@ -166,8 +153,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
         strategy.prepare_input(registry, obj, old)
         found += strategy.admit_and_validate(registry, obj, old)
     if found:
-        resource = endpoint.resource
-        raise errors.invalid(resource, record.key[1], found)
+        raise errors.invalid(endpoint.resource, record.key[1], found)
     strategy.authorize_write(registry, obj, old, intent.user)
     if strategy.generation and intent.subresource != "status" and _spec_changed(obj, old):
         meta["generation"] = (old["metadata"].get("generation") or 0) + 1
@@ -234,15 +220,14 @@ def _tracked(
     """The object with its managed fields brought up to date."""
     if intent.tracked or endpoint.schema is None:
         return obj
-    subresource = intent.subresource
     return patch.track_update(
         old,
         obj,
         endpoint.schema,
         manager=intent.manager,
         now=registry.timestamp(),
-        subresource=subresource,
-        reset=endpoint.strategy.reset_fields(subresource),
+        subresource=intent.subresource,
+        reset=endpoint.strategy.reset_fields(intent.subresource),
     )
 
 
@@ -257,9 +242,9 @@ def _store(
     """Propose a state in the place of another record, or of None."""
     budget.lift()
     admitted = instead_of is not _WHATEVER and not intent.subresource and not intent.own
-    asked = quotas.QuotaRequest(endpoint, key, obj, is_admitted=admitted)
+    charge = partial(quotas.charge, registry, endpoint, key, obj, is_admitted=admitted)
     if intent.dry_run:
-        registry.store.in_turn(lambda: quotas.charge(registry, asked))
+        registry.store.in_turn(charge)
         # The outcome of a dry run has no version of its own.
         version = int(obj["metadata"].get("resourceVersion") or 0)
         return Write(Record(key, version, encode(obj), obj["metadata"]["uid"], {}, {}))
@@ -271,10 +256,9 @@ def _store(
             _check_namespace(registry, endpoint, key[0], key[1])
         if _may_go(endpoint, obj):
             return remove(registry, endpoint, key, obj)
-        settle = quotas.charge(registry, asked)
+        settle = charge()
         record, done = registry.store.put(endpoint.bucket, key, obj)
-        if settle is not None:
-            settle()
+        settle()
         endpoint.strategy.after_write(registry, obj)
         return Write(record, done)
 
@@ -294,10 +278,9 @@ def _may_go(endpoint: Endpoint, obj: RawObject) -> bool:
 
 def remove(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) -> Write:
     """Propose that an object goes, whatever its finalizers say."""
-    settle = quotas.charge(registry, quotas.QuotaRequest(endpoint, key, None))
+    settle = quotas.charge(registry, endpoint, key, None)
     record, done = registry.store.remove(endpoint.bucket, key, obj)
-    if settle is not None:
-        settle()
+    settle()
     endpoint.strategy.after_remove(registry, endpoint, obj)
     return Write(record, done)
 
@@ -319,11 +302,7 @@ def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
     """The Scale of an object."""
     obj, strategy = endpoint.object(record), endpoint.strategy
     replicas, current, selector = (at(obj, *_steps(path)) if path else None for path in strategy.scale_paths)
-    metadata = {
-        name: obj["metadata"][name]
-        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        if name in obj["metadata"]
-    }
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: RawObject = {"replicas": current or 0}
     if isinstance(selector, dict):
         parsed = parse_label_selector(decode_as(strategy.scale_selector(selector), LabelSelector))
@@ -333,7 +312,7 @@ def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": metadata,
+        "metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]},
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
@@ -347,20 +326,14 @@ def update_scale(
     registry: Registry, endpoint: Endpoint, record: Record, scale: RawObject, intent: Intent
 ) -> Write:
     """Set the replicas of an object from a Scale."""
-    own_name = record.key[1]
-    metadata = scale.get("metadata") or {}
-    if metadata.get("name", own_name) != own_name:
-        raise errors.bad_request(
-            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({own_name})"
-        )
-    version = metadata.get("resourceVersion")
+    own_name, given = record.key[1], mapping(scale, "metadata")
+    metadata.settle_name(given, own_name)
+    version = given.get("resourceVersion")
     if version and version != str(record.rv):
         raise errors.conflict(endpoint.resource, own_name)
-    replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if replicas < 0:
-        raise errors.invalid(
-            ("Scale", "autoscaling"), own_name, [invalid("spec.replicas", replicas, NEGATIVE)]
-        )
+    replicas = mapping(scale, "spec").get("replicas") or 0
+    if wrong := list(at_least("spec.replicas", replicas, 0)):
+        raise errors.invalid(("Scale", "autoscaling"), own_name, wrong)
     obj = endpoint.object(record)
     *outer, last = _steps(endpoint.strategy.scale_paths[0])
     place = obj

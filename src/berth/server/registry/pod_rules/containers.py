@@ -12,10 +12,9 @@ from typing import Any
 
 from berth.kube.objects import RawObject
 from berth.kube.validation.errors import NOT_FOUND, FieldError
-from berth.kube.validation.resources import NEGATIVE
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, one_of, required, subdomain
+from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, one_of, required, subdomain
 from berth.server.registry.pod_rules import references
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -50,6 +49,7 @@ _PART = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = rf"^({_PART}[\./])*{_PART}$"
 _sysctl = re.compile(_SYSCTL).fullmatch
 _LONGEST_SYSCTL = 253
+_NO_SYSCTL = f"must have at most {_LONGEST_SYSCTL} characters and match regex {_SYSCTL}"
 _SECCOMP = ("Localhost", "RuntimeDefault", "Unconfined")
 _NOT_LOCAL = "can only be set when {} type is Localhost"
 _LOCAL = "must be set when {} type is Localhost"
@@ -74,18 +74,15 @@ _GO_CONTEXT = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """What a container is judged by beside itself.
+    """What a container is judged by beside itself: the pod's spec, and its valid volumes by name."""
 
-    Attributes:
-        volumes: The valid ones by name.
-        grace: Seconds that the pod has to end.
-        own_users: Whether its users are not the node's.
-    """
-
+    spec: RawObject
     volumes: Mapping[str, RawObject]
-    grace: int | None
-    restart_policy: str
-    own_users: bool
+
+    @property
+    def own_users(self) -> bool:
+        """Whether its users are not the node's."""
+        return self.spec.get("hostUsers") is False
 
 
 def container_errors(path: str, container: RawObject, pod: PodContext, *, init: bool = False) -> Found:
@@ -112,11 +109,11 @@ def container_errors(path: str, container: RawObject, pod: PodContext, *, init: 
 
 
 def _env(path: str, variables: object, _: RawObject, pod: PodContext) -> Found:
-    for i, variable in enumerate(mappings(variables)):
-        yield from checks.name(f"{path}[{i}].name", variable.get("name"), references.env_name_errors)
+    for at, variable in numbered(path, mappings(variables)):
+        yield from checks.name(f"{at}.name", variable.get("name"), references.env_name_errors)
         source = variable.get("valueFrom")
         if isinstance(source, dict):
-            yield from _value_from(f"{path}[{i}].valueFrom", source, variable.get("value"), pod)
+            yield from _value_from(f"{at}.valueFrom", source, variable.get("value"), pod)
 
 
 def _value_from(path: str, source: RawObject, value: object, pod: PodContext) -> Found:
@@ -140,13 +137,12 @@ def _value_from(path: str, source: RawObject, value: object, pod: PodContext) ->
 
 
 def _env_from(path: str, sources: object, *_: object) -> Found:
-    for i, source in enumerate(mappings(sources)):
-        prefix = source.get("prefix")
-        if prefix:
-            yield from each(f"{path}[{i}].prefix", prefix, references.env_name_errors(prefix))
+    for at, source in numbered(path, mappings(sources)):
+        if source.get("prefix"):
+            yield from checks.form(at, source, "prefix", references.env_name_errors)
         given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for name in given:
-            yield from subdomain(f"{path}[{i}].{name}.name", mapping(source[name]).get("name"))
+            yield from subdomain(f"{at}.{name}.name", mapping(source[name]).get("name"))
         if not given:
             yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
@@ -160,14 +156,12 @@ def _mounts(path: str, mounts: object, container: RawObject, pod: PodContext) ->
     devices = mappings(container.get("volumeDevices"))
     names, where = _values(devices, "name"), _values(devices, "devicePath")
     seen: set[str] = set()
-    for i, mount in enumerate(mappings(mounts)):
-        at, name, mounted = f"{path}[{i}]", mount.get("name") or "", mount.get("mountPath") or ""
-        if not name:
-            yield required(f"{at}.name")
+    for at, mount in numbered(path, mappings(mounts)):
+        name, mounted = mount.get("name") or "", mount.get("mountPath") or ""
+        yield from has(at, mount, "name")
         if name not in pod.volumes:
             yield FieldError(f"{at}.name", NOT_FOUND, "", name)
-        if not mounted:
-            yield required(f"{at}.mountPath")
+        yield from has(at, mount, "mountPath")
         if mounted in seen:
             yield invalid(f"{at}.mountPath", mounted, "must be unique")
         seen.add(mounted)
@@ -212,11 +206,10 @@ def _devices(path: str, devices: object, container: RawObject, pod: PodContext) 
     names, where = _values(mounts, "name"), _values(mounts, "mountPath")
     seen_names: set[str] = set()
     seen_paths: set[str] = set()
-    for i, device in enumerate(mappings(devices)):
-        at, name, held = f"{path}[{i}]", device.get("name") or "", device.get("devicePath") or ""
+    for at, device in numbered(path, mappings(devices)):
+        name, held = device.get("name") or "", device.get("devicePath") or ""
         volume = pod.volumes.get(name)
-        if not name:
-            yield required(f"{at}.name")
+        yield from has(at, device, "name")
         if name in seen_names:
             yield invalid(f"{at}.name", name, "must be unique")
         if volume is None:
@@ -224,8 +217,7 @@ def _devices(path: str, devices: object, container: RawObject, pod: PodContext) 
         elif not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
             detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             yield invalid(f"{at}.name", name, detail)
-        if not held:
-            yield required(f"{at}.devicePath")
+        yield from has(at, device, "devicePath")
         if held in seen_paths:
             yield invalid(f"{at}.devicePath", held, "must be unique")
         if ".." in held.split("/"):
@@ -249,11 +241,9 @@ def _values(items: list[RawObject], field: str) -> Collection[str]:
 def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
     yield from _handler(path, probe, pod)
     for field in _NOT_NEGATIVE:
-        if (probe.get(field) or 0) < 0:
-            yield invalid(f"{path}.{field}", probe[field], NEGATIVE)
+        yield from checks.at_least(f"{path}.{field}", probe.get(field), 0)
     grace, at = probe.get("terminationGracePeriodSeconds"), f"{path}.terminationGracePeriodSeconds"
-    if grace is not None and grace <= 0:
-        yield invalid(at, grace, "must be greater than 0")
+    yield from checks.at_least(at, grace, 1, "must be greater than 0")
     if name == "readinessProbe":
         if grace is not None:
             yield invalid(at, grace, "must not be set for readinessProbes")
@@ -262,18 +252,11 @@ def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
 
 
 def _handler(path: str, handler: RawObject, pod: PodContext) -> Found:
-    given = [name for name in _HANDLERS if handler.get(name) is not None]
-    if not given:
-        yield required(path, "must specify a handler type")
-        return
-    first, *others = given
-    yield from _HANDLERS[first](f"{path}.{first}", mapping(handler[first]), pod)
-    for name in others:
-        yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+    return references.one_type(path, handler, _HANDLERS, "handler", pod)
 
 
 def _http(path: str, get: RawObject, _: PodContext) -> Found:
-    yield from checks.has(path, get, "path")
+    yield from has(path, get, "path")
     yield from checks.port(f"{path}.port", get.get("port"))
     yield from one_of(f"{path}.scheme", get.get("scheme") or "", ("HTTP", "HTTPS"), needed=False)
     for header in mappings(get.get("httpHeaders")):
@@ -282,15 +265,14 @@ def _http(path: str, get: RawObject, _: PodContext) -> Found:
 
 
 def _sleep(path: str, sleep: RawObject, pod: PodContext) -> Found:
-    seconds = sleep.get("seconds") or 0
-    if pod.grace is not None and not 0 <= seconds <= pod.grace:
-        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({pod.grace})"
+    seconds, grace = sleep.get("seconds") or 0, pod.spec.get("terminationGracePeriodSeconds")
+    if grace is not None and not 0 <= seconds <= grace:
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         yield invalid(path, seconds, detail)
 
 
-# In upstream's order: of several, the first counts.
 _HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
-    "exec": lambda path, action, _: checks.has(path, action, "command"),
+    "exec": lambda path, action, _: has(path, action, "command"),
     "httpGet": _http,
     "tcpSocket": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),
     "grpc": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),
@@ -303,12 +285,12 @@ _HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
 
 def _resizing(path: str, policies: object, _: RawObject, pod: PodContext) -> Found:
     seen: set[object] = set()
-    for i, policy in enumerate(mappings(policies)):
+    for at, policy in numbered(path, mappings(policies)):
         name, restart = policy.get("resourceName"), policy.get("restartPolicy")
-        yield from checks.once(seen, f"{path}[{i}]", name)
+        yield from checks.once(seen, at, name)
         yield from one_of(path, name, _RESIZED)
         yield from one_of(path, restart, _RESIZE)
-        if pod.restart_policy == "Never" and restart != _RESIZE[0]:
+        if pod.spec.get("restartPolicy") == "Never" and restart != _RESIZE[0]:
             yield invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
@@ -349,8 +331,8 @@ def container_context(path: str, context: RawObject, *, own_users: bool) -> Foun
 def pod_context(path: str, spec: RawObject) -> Found:
     context = mapping(spec.get("securityContext"))
     yield from _ids(path, context, "fsGroup", "runAsUser", "runAsGroup")
-    for i, group in enumerate(context.get("supplementalGroups") or ()):
-        yield from _id(f"{path}.supplementalGroups[{i}]", group)
+    for at, group in numbered(f"{path}.supplementalGroups", context.get("supplementalGroups") or ()):
+        yield from _id(at, group)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", True, detail)
@@ -375,16 +357,14 @@ def _id(path: str, value: int) -> Found:
 
 def _sysctls(path: str, settings: list[RawObject]) -> Found:
     seen: set[str] = set()
-    for i, setting in enumerate(settings):
-        at, name = f"{path}[{i}].name", str(setting.get("name") or "")
+    for at, setting in numbered(path, settings):
+        name = str(setting.get("name") or "")
         if not name:
-            yield required(at)
+            yield required(f"{at}.name")
         elif len(name) > _LONGEST_SYSCTL or not _sysctl(name):
-            yield invalid(
-                at, name, f"must have at most {_LONGEST_SYSCTL} characters and match regex {_SYSCTL}"
-            )
+            yield invalid(f"{at}.name", name, _NO_SYSCTL)
         else:
-            yield from checks.once(seen, at, name)
+            yield from checks.once(seen, f"{at}.name", name)
 
 
 def _seccomp(path: str, context: RawObject) -> Found:

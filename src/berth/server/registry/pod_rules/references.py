@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, parse
@@ -109,10 +110,8 @@ def file_key(path: str, ref: RawObject) -> Found:
 
 def file(path: str, item: RawObject) -> Found:
     """A file of the downward API."""
-    where = str(item.get("path") or "")
-    if not where:
-        yield required(f"{path}.path")
-    yield from checks.unreserved(f"{path}.path", where)
+    yield from checks.has(path, item, "path")
+    yield from checks.unreserved(f"{path}.path", str(item.get("path") or ""))
     by_field, by_amount = item.get("fieldRef"), item.get("resourceFieldRef")
     if by_field is not None:
         yield from field(f"{path}.fieldRef", mapping(by_field), IN_FILES)
@@ -124,6 +123,20 @@ def file(path: str, item: RawObject) -> Found:
     else:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
     yield from mode(f"{path}.mode", item.get("mode"))
+
+
+def one_type(
+    path: str, holder: RawObject, types: Mapping[str, Callable[..., Found]], kind: str, *more: object
+) -> Found:
+    """What holds something of one of several types, in upstream's order: of several, the first counts."""
+    given = [name for name in types if holder.get(name) is not None]
+    if not given:
+        yield required(path, f"must specify a {kind} type")
+        return
+    first, *others = given
+    yield from types[first](f"{path}.{first}", mapping(holder[first]), *more)
+    for name in others:
+        yield checks.forbidden(f"{path}.{name}", f"may not specify more than 1 {kind} type")
 
 
 def mode(path: str, value: object) -> Found:

@@ -11,7 +11,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, label, one_of, required
+from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
 from berth.server.registry.pod_rules.containers import PodContext, container_errors, pod_context
 from berth.server.registry.pod_rules.volumes import volume_errors
 
@@ -30,63 +30,25 @@ _OWN_USERS = "when `hostUsers` is false"
 _LONGEST_DEADLINE = 2**31 - 1
 _LONGEST_HOSTNAME = 64
 
-# The order in which upstream looks at things; what is not named comes last.
-_SPEC_ORDER = (
-    "volumes",
-    "resourceClaims",
-    "containers",
-    "initContainers",
-    "ephemeralContainers",
-    "resources",
-    "hostNetwork",
-    "restartPolicy",
-    "dnsPolicy",
-    "nodeSelector",
-    "securityContext",
-    "imagePullSecrets",
-    "affinity",
-    "dnsConfig",
-    "readinessGates",
-    "schedulingGates",
-    "topologySpreadConstraints",
-    "HostPID",
-    "HostIPC",
-    "hostnameOverride",
-    "serviceAccountName",
-    "nodeName",
-    "activeDeadlineSeconds",
-    "hostname",
-    "subdomain",
-    "tolerations",
-    "hostAliases",
-    "priorityClassName",
-    "runtimeClassName",
-    "preemptionPolicy",
-    "overhead",
-    "os",
-    "schedulingGroup",
+
+def _ranks(fields: str) -> dict[str, int]:
+    """The places of fields in the order in which upstream looks at them."""
+    return {name: rank for rank, name in enumerate(fields.split())}
+
+
+# What is not named comes last.
+_SPEC_RANK = _ranks(
+    "volumes resourceClaims containers initContainers ephemeralContainers resources hostNetwork restartPolicy"
+    " dnsPolicy nodeSelector securityContext imagePullSecrets affinity dnsConfig readinessGates"
+    " schedulingGates topologySpreadConstraints HostPID HostIPC hostnameOverride serviceAccountName nodeName"
+    " activeDeadlineSeconds hostname subdomain tolerations hostAliases priorityClassName runtimeClassName"
+    " preemptionPolicy overhead os schedulingGroup"
 )
-_CONTAINER_ORDER = (
-    "name",
-    "image",
-    "terminationMessagePolicy",
-    "ports",
-    "env",
-    "envFrom",
-    "volumeMounts",
-    "volumeDevices",
-    "imagePullPolicy",
-    "resources",
-    "resizePolicy",
-    "securityContext",
-    "lifecycle",
-    "livenessProbe",
-    "readinessProbe",
-    "startupProbe",
-    "restartPolicy",
+_CONTAINER_RANK = _ranks(
+    "name image terminationMessagePolicy ports env envFrom volumeMounts volumeDevices imagePullPolicy"
+    " resources resizePolicy securityContext lifecycle livenessProbe readinessProbe startupProbe"
+    " restartPolicy"
 )
-_SPEC_RANK = {name: rank for rank, name in enumerate(_SPEC_ORDER)}
-_CONTAINER_RANK = {name: rank for rank, name in enumerate(_CONTAINER_ORDER)}
 _place = re.compile(r"([^.\[]+)(?:\[(\d+)\])?(?:\.([^.\[]+))?").match
 
 
@@ -114,23 +76,16 @@ def in_order(found: list[FieldError], more: list[FieldError], path: str) -> list
 
 def _errors(spec: RawObject, path: str) -> Found:
     volumes: dict[str, RawObject] = {}
-    for i, volume in enumerate(mappings(spec.get("volumes"))):
-        wrong = list(volume_errors(f"{path}.volumes[{i}]", volume))
+    for at, volume in numbered(f"{path}.volumes", mappings(spec.get("volumes"))):
+        wrong = list(volume_errors(at, volume))
         yield from wrong
         name = str(volume.get("name") or "")
         if not wrong and name not in volumes and not names.dns_label_errors(name):
             volumes[name] = volume
-    pod = PodContext(
-        volumes,
-        spec.get("terminationGracePeriodSeconds"),
-        str(spec.get("restartPolicy") or ""),
-        spec.get("hostUsers") is False,
-    )
+    pod = PodContext(spec, volumes)
     for group in ("containers", "initContainers"):
-        for i, container in enumerate(mappings(spec.get(group))):
-            yield from container_errors(
-                f"{path}.{group}[{i}]", container, pod, init=group == "initContainers"
-            )
+        for at, container in numbered(f"{path}.{group}", mappings(spec.get(group))):
+            yield from container_errors(at, container, pod, init=group == "initContainers")
     for name, value in spec.items():
         check = _FIELDS.get(name)
         if check is not None:
@@ -162,34 +117,34 @@ def _dns_config(path: str, config: RawObject, spec: RawObject) -> Found:
     if len(servers) > _NAMESERVERS:
         detail = f"must not have more than {_NAMESERVERS} nameservers"
         yield invalid(f"{path}.nameservers", servers, detail)
-    for i, server in enumerate(servers):
-        yield from checks.address(f"{path}.nameservers[{i}]", server)
+    for at, server in numbered(f"{path}.nameservers", servers):
+        yield from checks.address(at, server)
     if len(searches) > _SEARCHES:
         detail = f"must not have more than {_SEARCHES} search paths"
         yield invalid(f"{path}.searches", searches, detail)
     if len(" ".join(searches)) > _SEARCH_TEXT:
         detail = f"must not have more than {_SEARCH_TEXT} characters (including spaces) in the search list"
         yield invalid(f"{path}.searches", searches, detail)
-    for i, search in enumerate(searches):
+    for at, search in numbered(f"{path}.searches", searches):
         if search != ".":
             text = search.removesuffix(".")
-            yield from each(f"{path}.searches[{i}]", text, checks.form_errors(text, _search, _NO_SEARCH))
-    for i, option in enumerate(mappings(config.get("options"))):
+            yield from each(at, text, checks.form_errors(text, _search, _NO_SEARCH))
+    for at, option in numbered(f"{path}.options", mappings(config.get("options"))):
         if not option.get("name"):
-            yield required(f"{path}.options[{i}]", "must not be empty")
+            yield required(at, "must not be empty")
 
 
 def _aliases(path: str, aliases: object, _: RawObject) -> Found:
-    for i, alias in enumerate(mappings(aliases)):
-        yield from checks.address(f"{path}[{i}].ip", alias.get("ip") or "")
-        for j, host in enumerate(alias.get("hostnames") or ()):
-            yield from each(f"{path}[{i}].hostnames[{j}]", host, names.dns_subdomain_errors(host))
+    for at, alias in numbered(path, mappings(aliases)):
+        yield from checks.address(f"{at}.ip", alias.get("ip") or "")
+        for place, host in numbered(f"{at}.hostnames", alias.get("hostnames") or ()):
+            yield from each(place, host, names.dns_subdomain_errors(host))
 
 
 def _gates(path: str, gates: object, _: RawObject) -> Found:
-    for i, gate in enumerate(mappings(gates)):
+    for at, gate in numbered(path, mappings(gates)):
         condition = str(gate.get("conditionType") or "")
-        yield from each(f"{path}[{i}].conditionType", condition, names.label_key_errors(condition))
+        yield from each(f"{at}.conditionType", condition, names.label_key_errors(condition))
 
 
 def _override(path: str, name: str, spec: RawObject) -> Found:
@@ -218,11 +173,11 @@ def _context(path: str, given: object, spec: RawObject) -> Found:
 
 
 def _subdomain(path: str, name: str, _: RawObject) -> Found:
-    return each(path, name, names.dns_subdomain_errors(name)) if name else iter(())
+    return checks.subdomain(path, name, needed=False)
 
 
 def _label(path: str, name: str, _: RawObject) -> Found:
-    return label(path, name) if name else iter(())
+    return checks.label(path, name, needed=False)
 
 
 _FIELDS: dict[str, Callable[[str, Any, RawObject], Iterable[FieldError]]] = {

@@ -9,7 +9,7 @@ from berth.kube.amounts.quantity import QuantityError, parse
 from berth.kube.objects import RawObject
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, has, invalid, one_of, required, subdomain
+from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, one_of, required, subdomain
 from berth.server.registry.pod_rules import references
 from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
@@ -48,8 +48,7 @@ def _host_path(path: str, source: RawObject) -> Found:
 
 def _keys(path: str, source: RawObject) -> Found:
     """The keys of a ConfigMap or Secret that become files."""
-    for i, item in enumerate(mappings(source.get("items"))):
-        at = f"{path}.items[{i}]"
+    for at, item in numbered(f"{path}.items", mappings(source.get("items"))):
         yield from has(at, item, "key", "path")
         yield from checks.unreserved(f"{at}.path", str(item.get("path") or ""))
         yield from references.mode(f"{at}.mode", item.get("mode"))
@@ -66,6 +65,10 @@ def _keyed(name: str) -> Check:
 
 def _downward(path: str, source: RawObject) -> Found:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
+    yield from _files(path, source)
+
+
+def _files(path: str, source: RawObject, _: str = "") -> Found:
     for item in mappings(source.get("items")):
         yield from references.file(path, item)
 
@@ -91,18 +94,13 @@ def _ephemeral(path: str, source: RawObject) -> Found:
         yield required(f"{path}.volumeClaimTemplate")
 
 
-def _image(path: str, source: RawObject) -> Found:
-    return one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES)
-
-
 # --- projected ------------------------------------------------------------------------------------
 
 
 def _projected(path: str, source: RawObject) -> Found:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
     seen: set[str] = set()
-    for i, one in enumerate(mappings(source.get("sources"))):
-        at = f"{path}.sources[{i}]"
+    for at, one in numbered(f"{path}.sources", mappings(source.get("sources"))):
         given = [name for name in _PROJECTIONS if one.get(name) is not None]
         for name in given:
             held = mapping(one[name])
@@ -128,11 +126,6 @@ def _projected_keys(path: str, source: RawObject, _: str) -> Found:
     yield from _keys(path, source)
 
 
-def _projected_files(path: str, source: RawObject, _: str) -> Found:
-    for item in mappings(source.get("items")):
-        yield from references.file(path, item)
-
-
 def _token(path: str, source: RawObject, volume: str) -> Found:
     yield from checks.lifetime(f"{path}.expirationSeconds", source.get("expirationSeconds") or 0)
     if not source.get("path"):
@@ -152,7 +145,7 @@ def _bundle(path: str, source: RawObject, _: str) -> Found:
 _PROJECTIONS: dict[str, Callable[[str, RawObject, str], Found]] = {
     "secret": _projected_keys,
     "configMap": _projected_keys,
-    "downwardAPI": _projected_files,
+    "downwardAPI": _files,
     "serviceAccountToken": _token,
     "clusterTrustBundle": _bundle,
     "podCertificate": lambda *_: iter(()),
@@ -166,7 +159,6 @@ def _needs(*fields: str) -> Check:
     return lambda path, source: has(path, source, *fields)
 
 
-# In upstream's order: of several, the first counts.
 _SOURCES: dict[str, Check] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
@@ -197,17 +189,10 @@ _SOURCES: dict[str, Check] = {
     "scaleIO": _needs("gateway", "system", "volumeName"),
     "csi": _csi,
     "ephemeral": _ephemeral,
-    "image": _image,
+    "image": lambda path, source: one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES),
 }
 
 
 def volume_errors(path: str, volume: RawObject) -> Found:
     """What is wrong with where a volume comes from."""
-    given = [name for name in _SOURCES if volume.get(name) is not None]
-    if not given:
-        yield required(path, "must specify a volume type")
-        return
-    first, *others = given
-    yield from _SOURCES[first](f"{path}.{first}", mapping(volume[first]))
-    for name in others:
-        yield forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
+    return references.one_type(path, volume, _SOURCES, "volume")

@@ -14,6 +14,7 @@ from berth.server.http.state import make_state, open_store
 from berth.server.registry import bootstrap, writes
 from berth.server.registry.kinds.cluster.events import expire_once
 from berth.server.registry.strategy import Credentials
+from berth.server.registry.users import Intent
 from berth.server.settings import ServerSettings
 from tests.support.api.client import Client
 
@@ -60,7 +61,7 @@ async def _kept_since(data_dir: Path, seen: dict[str, float], limit: float) -> l
         endpoint = registry.builtin("", "events")
         for name, moment in seen.items():
             event = {**EVENT, "metadata": {"name": name}, "lastTimestamp": stamp(now + moment)}
-            write = writes.create(registry, endpoint, event, "default", writes.Intent("test"))
+            write = writes.create(registry, endpoint, event, "default", Intent("test"))
             assert write.done is not None
             await write.done
         await expire_once(registry, now + limit)

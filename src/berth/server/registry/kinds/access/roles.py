@@ -23,7 +23,8 @@ from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors
 from berth.server.fields import mapping, mappings, without
-from berth.server.registry.checks import Found, decode_as, has, invalid, one_of, path_segment_errors, required
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, decode_as, has, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
 from berth.server.storage.bucket import decode
@@ -45,81 +46,63 @@ _MOST = 20_000
 _TOO_MANY = f"(the rules that are not held as a whole have more than {_MOST} combinations: write fewer)"
 
 
-class _GrantStrategy(Strategy):
-    """What gives somebody rights, which only those may write who have them.
+def _is_granting(obj: RawObject, old: RawObject | None, user: User) -> bool:
+    """Whether an object gives somebody rights with this write, which only those may write who have them.
 
     Upstream: the `policybased` storages of pkg/registry/rbac.
     """
-
-    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        if not may_everything(user) and (old is None or _content(obj) != _content(old)):
-            self.check_grant(registry, obj, old, user)
-
-    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        """Check that a user has the rights that an object gives.
-
-        Raises:
-            StatusError: the user grants what he does not have (403), or nobody knows what (404).
-        """
-        raise NotImplementedError
-
-    def confirm(
-        self, registry: Registry, obj: RawObject, user: User, rules: Iterable[RawObject], why: str = ""
-    ) -> None:
-        """Check that a user has all of some rules where the object is.
-
-        Raises:
-            StatusError: the user does not have the rules (403).
-        """
-        metadata = obj["metadata"]
-        held = _rules_of(registry, user, metadata.get("namespace", ""))
-        lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
-        if lacking:
-            why = why or _escalation(user, held, lacking, self.resource.plural)
-            raise errors.forbidden(self.resource, metadata.get("name") or "", why)
+    return not may_everything(user) and (old is None or _content(obj) != _content(old))
 
 
 def _content(obj: RawObject) -> RawObject:
     return {**obj, "metadata": without(obj["metadata"], *_KEPT_APART)}
 
 
-def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: str) -> str:
+def _escalation(
+    registry: Registry, plural: str, obj: RawObject, user: User, rules: Iterable[RawObject]
+) -> str:
+    """Why a user may not grant some rules where the object is; empty if they have them all."""
+    held = _rules_of(registry, user, obj["metadata"].get("namespace", ""))
+    lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
+    if not lacking:
+        return ""
     whom = f'user "{user.name}" (groups={_listed(user.groups)})'
     text = "\n".join((f"{whom} is attempting to grant RBAC permissions not currently held:", *lacking))
     missing = [f'{plural}.{GROUP} "{role.name}" not found' for role in held if role.rules is None]
     return f"{text}; resolution errors: [{aggregated(missing)}]" if missing else text
 
 
-class RoleStrategy(_GrantStrategy):
+class RoleStrategy(Strategy):
     """Rules; those of a Role are about its namespace alone."""
 
-    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        metadata = obj["metadata"]
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         # What is being created has no name yet for authorization.
-        named = metadata["name"] if old is not None else ""
-        where = metadata.get("namespace", "")
+        named = obj["metadata"]["name"] if old is not None else ""
+        where = obj["metadata"].get("namespace", "")
         asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
-        if authorize(registry, user, asked).allowed:
+        if not _is_granting(obj, old, user) or authorize(registry, user, asked).allowed:
             return
-        self.confirm(registry, obj, user, mappings(obj, "rules"))
-        if _selectors(obj) or (old is not None and _selectors(old)):
+        why = _escalation(registry, self.resource.plural, obj, user, mappings(obj, "rules"))
+        aggregates = _selectors(obj) or (old is not None and _selectors(old))
+        if not why and aggregates and _escalation(registry, self.resource.plural, obj, user, EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
-            self.confirm(registry, obj, user, EVERYTHING, why)
+        if why:
+            raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
 
     def check(self, obj: RawObject) -> Found:
-        for index, rule in enumerate(mappings(obj, "rules")):
-            yield from self._check_rule(f"rules[{index}]", rule)
+        for at, rule in numbered("rules", mappings(obj, "rules")):
+            yield from self._check_rule(at, rule)
         if obj.get("aggregationRule") is None:
             return
         path = "aggregationRule.clusterRoleSelectors"
         if not _selectors(obj):
             yield required(path, _NO_SELECTOR)
-        for index, given in enumerate(_selectors(obj)):
+        for at, given in numbered(path, _selectors(obj)):
             found = Errors()
-            check_label_selector(decode_as(given, LabelSelector), found, (f"{path}[{index}]",))
+            check_label_selector(decode_as(given, LabelSelector), found, (at,))
             yield from found
             if found:
-                yield invalid(f"{path}[{index}]", None, "invalid label selector.")
+                yield invalid(at, None, "invalid label selector.")
 
     def _check_rule(self, path: str, rule: RawObject) -> Found:
         if not rule.get("verbs"):
@@ -142,19 +125,20 @@ def _selectors(role: RawObject) -> list[RawObject]:
     return mappings(role, "aggregationRule", "clusterRoleSelectors")
 
 
-class RoleBindingStrategy(_GrantStrategy):
+class RoleBindingStrategy(Strategy):
     """Subjects that have the rules of one role, and of no other later on."""
 
-    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+    def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         reference, where = mapping(obj, "roleRef"), obj["metadata"].get("namespace", "")
         kind, name = str(reference.get("kind")), str(reference.get("name"))
         asked = Attributes("bind", GROUP, f"{kind.lower()}s", namespace=where, name=name)
-        if authorize(registry, user, asked).allowed:
+        if not _is_granting(obj, old, user) or authorize(registry, user, asked).allowed:
             return
         rules = _role_rules(registry, reference, where)
         if rules is None:
             raise errors.not_found(self.resource, name)
-        self.confirm(registry, obj, user, rules)
+        if why := _escalation(registry, self.resource.plural, obj, user, rules):
+            raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
 
     def default(self, obj: RawObject) -> None:
         reference = mapping(obj, "roleRef")
@@ -170,8 +154,8 @@ class RoleBindingStrategy(_GrantStrategy):
         yield from one_of("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,), needed=False)
         yield from one_of("roleRef.kind", reference.get("kind"), kinds, needed=False)
         yield from has("roleRef", reference, "name")
-        for index, subject in enumerate(mappings(obj, "subjects")):
-            path, kind = f"subjects[{index}]", subject.get("kind")
+        for path, subject in numbered("subjects", mappings(obj, "subjects")):
+            kind = subject.get("kind")
             yield from has(path, subject, "name")
             if kind == _ACCOUNT and not self.resource.namespaced:
                 yield from has(path, subject, "namespace")
@@ -189,7 +173,7 @@ STRATEGIES = tuple(
     strategy(
         served(_VERSION, kind, namespaced=not kind.startswith("Cluster")),
         columns=columns,
-        name_errors=path_segment_errors,
+        name_errors=checks.path_segment_errors,
         generation=False,
         create_on_update=True,
     )
@@ -215,7 +199,9 @@ class _Role(NamedTuple):
 
 _PLURALS = tuple(strategy.resource.plural for strategy in STRATEGIES)
 _MOST_REMEMBERED = 1000
-_remembered: WeakKeyDictionary[Registry, _Remembered] = WeakKeyDictionary()
+_Known = dict[tuple[str, tuple[str, ...], str], list[_Role]]
+# The roles of users, as long as no role and no binding changes: the counts of changes, and what is known.
+_remembered: WeakKeyDictionary[Registry, tuple[tuple[int, ...], _Known]] = WeakKeyDictionary()
 
 
 class Decision(NamedTuple):
@@ -261,24 +247,17 @@ def rules_of(registry: Registry, user: User, namespace: str) -> list[RawObject]:
     return [rule for role in _rules_of(registry, user, namespace) for rule in role.rules or ()]
 
 
-class _Remembered(NamedTuple):
-    """The roles of users, as long as no role and no binding changes."""
-
-    state: tuple[int, ...]
-    roles: dict[tuple[str, tuple[str, ...], str], list[_Role]]
-
-
 def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
     """The same as `_look_up`, which reads every binding, looked up once a user and namespace."""
-    state = tuple(registry.builtin(GROUP, plural).bucket.changes for plural in _PLURALS)
-    known = _remembered.get(registry)
-    if known is None or known.state != state or len(known.roles) >= _MOST_REMEMBERED:
-        known = _remembered[registry] = _Remembered(state, {})
+    state = tuple(registry.bucket(plural, GROUP).changes for plural in _PLURALS)
+    seen, known = _remembered.get(registry, ((), {}))
+    if seen != state or len(known) >= _MOST_REMEMBERED:
+        known = {}
+        _remembered[registry] = (state, known)
     key = (user.name, user.groups, namespace)
-    found = known.roles.get(key)
-    if found is None:
-        found = known.roles[key] = list(_look_up(registry, user, namespace))
-    return found
+    if key not in known:
+        known[key] = list(_look_up(registry, user, namespace))
+    return known[key]
 
 
 def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
@@ -287,7 +266,7 @@ def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
     if namespace:
         bindings.append(("RoleBinding", "rolebindings", namespace))
     for kind, plural, where in bindings:
-        for record in registry.builtin(GROUP, plural).bucket.newest_in(where):
+        for record in registry.bucket(plural, GROUP).newest_in(where):
             binding = decode(record.data)
             subject = _subject(binding, user, where)
             if subject is None:
@@ -317,7 +296,7 @@ def _subject(binding: RawObject, user: User, namespace: str) -> str | None:
 
 def _role_rules(registry: Registry, reference: RawObject, namespace: str) -> list[RawObject] | None:
     cluster = reference.get("kind") == "ClusterRole"
-    bucket = registry.builtin(GROUP, "clusterroles" if cluster else "roles").bucket
+    bucket = registry.bucket("clusterroles" if cluster else "roles", GROUP)
     record = bucket.newest(("" if cluster else namespace, str(reference.get("name"))))
     if record is None:
         return None

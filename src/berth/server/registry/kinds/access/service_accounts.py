@@ -36,12 +36,13 @@ from berth.server.registry.users import (
     AUTHENTICATED,
     AUTHENTICATION_GROUP,
     Attributes,
+    Intent,
     User,
     account_groups,
     account_name,
     account_user,
 )
-from berth.server.storage.bucket import Bucket, Record, decode
+from berth.server.storage.bucket import Record, decode
 from berth.server.tables import cluster as tables
 
 # Whom a token is meant for if nobody says otherwise: this server, which is also who issued it.
@@ -49,7 +50,6 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 DEFAULT_ACCOUNT = "default"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _OWN_VOLUME = "kube-api-access-"
-_MANAGER = "berth"
 _LIFETIME = 3600  # seconds
 _IN_POD = 3607  # seconds, by which upstream knows its own mounts again
 _EXTRA = "authentication.kubernetes.io/"
@@ -66,9 +66,7 @@ class ServiceAccountStrategy(Strategy):
         if obj["metadata"]["name"] == DEFAULT_ACCOUNT:
             provide(registry, obj["metadata"]["namespace"])
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
         return request_token(registry, *key, obj), None
 
 
@@ -77,15 +75,14 @@ class ServiceAccountStrategy(Strategy):
 
 def provide(registry: Registry, namespace: str) -> list[writes.Write]:
     """Make the default account of a namespace where it is missing and may be made."""
-    record = _bucket(registry, "namespaces").newest(("", namespace))
+    record = registry.bucket("namespaces").newest(("", namespace))
     endpoint = registry.builtin("", "serviceaccounts")
-    if record is None or record.fields.get("status.phase") == "Terminating":
-        return []
-    if endpoint.bucket.newest((namespace, DEFAULT_ACCOUNT)) is not None:
+    going = record is None or record.fields.get("status.phase") == "Terminating"
+    if going or endpoint.bucket.newest((namespace, DEFAULT_ACCOUNT)) is not None:
         return []
     resource, metadata = endpoint.resource, {"name": DEFAULT_ACCOUNT}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    return [writes.create(registry, endpoint, body, namespace, writes.Intent(_MANAGER))]
+    return [writes.create(registry, endpoint, body, namespace, Intent("berth"))]
 
 
 # --- what a pod gets
@@ -100,7 +97,7 @@ def admit(registry: Registry, pod: RawObject) -> None:
     spec, namespace = pod["spec"], pod["metadata"]["namespace"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
-    record = _bucket(registry, "serviceaccounts").newest((namespace, name))
+    record = registry.bucket("serviceaccounts").newest((namespace, name))
     if record is None:
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
         raise errors.forbidden(("pods", ""), pod["metadata"].get("name") or "", why)
@@ -117,7 +114,7 @@ def admit(registry: Registry, pod: RawObject) -> None:
 def _mount(spec: RawObject) -> None:
     containers = [
         container
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        for container in checks.containers_of(spec)
         if not any(mount.get("mountPath") == _MOUNT_PATH for mount in container.get("volumeMounts") or ())
     ]
     if not containers:
@@ -172,16 +169,13 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
     audiences = spec.get("audiences") or [ISSUER]
     now = int(time.time())
     bound = dict(_bound(registry, namespace, name, mapping(spec, "boundObjectRef")))
+    account = {"name": name, "uid": record.uid}
     claims = {
         "aud": audiences,
         "iat": now,
         "iss": ISSUER,
         "jti": registry.new_uid(),
-        "kubernetes.io": {
-            "namespace": namespace,
-            **bound,
-            "serviceaccount": {"name": name, "uid": record.uid},
-        },
+        "kubernetes.io": {"namespace": namespace, **bound, "serviceaccount": account},
         "nbf": now,
         "sub": account_user(namespace, name),
         "exp": now + lifetime,
@@ -224,7 +218,7 @@ def _bound(
             "name."
         )
     if node := spec.get("nodeName"):
-        found = _bucket(registry, "nodes").newest(("", node))
+        found = registry.bucket("nodes").newest(("", node))
         yield "node", {"name": node, **({"uid": found.uid} if found is not None else {})}
 
 
@@ -245,13 +239,13 @@ def bearer(registry: Registry, token: str, audiences: list[str] | None = None) -
     """Whom a token of ours stands for, None if it is none or no longer good."""
     claims = registry.signer.read(token)
     found = account_name(str(claims.get("sub"))) if claims is not None else None
-    account = _bucket(registry, "serviceaccounts").newest(found) if found is not None else None
+    account = registry.bucket("serviceaccounts").newest(found) if found is not None else None
     if claims is None or account is None:
         return None
     if claims.get("iss") == ISSUER:
         return _with_claims(registry, account, claims, audiences or [ISSUER])
     secret = str(claims.get("kubernetes.io/serviceaccount/secret.name"))
-    kept = _bucket(registry, "secrets").newest((account.key[0], secret))
+    kept = registry.bucket("secrets").newest((account.key[0], secret))
     if kept is None or claims.get("kubernetes.io/serviceaccount/service-account.uid") != account.uid:
         return None
     return _user(account, {})
@@ -271,7 +265,7 @@ def _with_claims(registry: Registry, account: Record, claims: Claims, audiences:
         if not bound:
             continue
         where = "" if kind == "node" else account.key[0]
-        record = _bucket(registry, f"{kind}s").newest((where, str(bound.get("name"))))
+        record = registry.bucket(f"{kind}s").newest((where, str(bound.get("name"))))
         incidental = kind == "node" and "pod" in own
         if not incidental and (record is None or record.uid != bound.get("uid")):
             return None
@@ -286,26 +280,16 @@ def _user(account: Record, extra: dict[str, list[str]]) -> User:
     return User(account_user(*account.key), groups, account.uid, extra)
 
 
-def _bucket(registry: Registry, plural: str) -> Bucket:
-    return registry.builtin("", plural).bucket
-
-
 # --- reviews
 
 
 class ReviewStrategy(Strategy):
     """A review is answered with itself and a status; one that asks nothing else, with who sends it."""
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
-        metadata = obj.get("metadata") or {}
-        answered = {
-            **obj,
-            "metadata": {"creationTimestamp": None, **metadata},
-            "status": self.status(registry, mapping(obj, "spec"), key[0], user),
-        }
-        return answered, None
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+        metadata = {"creationTimestamp": None, **mapping(obj, "metadata")}
+        status = self.status(registry, mapping(obj, "spec"), key[0], intent.user)
+        return {**obj, "metadata": metadata, "status": status}, None
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
         """The answer to `user`.
@@ -357,7 +341,8 @@ class AccessReviewStrategy(ReviewStrategy):
     own: bool = False
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
-        _check_access(self.resource, spec, own=self.own)
+        if wrong := list(_access_errors(spec, own=self.own)):
+            raise errors.invalid(self.resource, "", wrong)
         in_api = mapping(spec, "resourceAttributes")
         if self.resource.namespaced and in_api.get("namespace") != namespace:
             detail = f"must match metadata.namespace: {namespace}"
@@ -380,17 +365,14 @@ def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResourc
     return served(f"{group}/v1", kind, namespaced=namespaced, verbs=CREATE_ONLY)
 
 
-def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> None:
-    found = []
+def _access_errors(spec: RawObject, *, own: bool) -> checks.Found:
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
-        found.append(checks.invalid("spec.nonResourceAttributes", outside, _NOT_BOTH))
+        yield checks.invalid("spec.nonResourceAttributes", outside, _NOT_BOTH)
     if in_api is None and outside is None:
-        found.append(checks.invalid("spec.resourceAttributes", None, _ONE_OF))
+        yield checks.invalid("spec.resourceAttributes", None, _ONE_OF)
     if not own and not spec.get("user") and not spec.get("groups"):
-        found.append(checks.invalid("spec.user", "", _NOBODY))
-    if found:
-        raise errors.invalid(resource, "", found)
+        yield checks.invalid("spec.user", "", _NOBODY)
 
 
 STRATEGIES = (

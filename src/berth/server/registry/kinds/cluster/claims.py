@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import default_storage_class
 from berth.kube.objects import ObjectMeta, RawObject
@@ -19,7 +18,7 @@ from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server.fields import annotations_of, at, mapping, mappings, without
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, choice, each, forbidden, has, invalid, one_of, required
+from berth.server.registry.checks import Found, choice, forbidden, has, invalid, one_of, required
 from berth.server.registry.kinds.cluster.limits import check_claim
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
@@ -63,23 +62,23 @@ class ClaimStrategy(Strategy):
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        if old is not None or obj["spec"].get("storageClassName") is not None:
+        stated = obj["spec"].get("storageClassName") is not None or BETA_STORAGE_CLASS in annotations_of(obj)
+        if old is not None or stated:
             return
-        if BETA_STORAGE_CLASS not in annotations_of(obj):
-            chosen = _default_class(registry)
-            if chosen is not None:
-                obj["spec"]["storageClassName"] = chosen
+        classes = registry.bucket("storageclasses", "storage.k8s.io").newest_in("")
+        known = (checks.decode_as(decode(record.data)["metadata"], ObjectMeta) for record in classes)
+        if (chosen := default_storage_class(known)) is not None:
+            obj["spec"]["storageClassName"] = chosen
 
     def check(self, obj: RawObject) -> Found:
         spec = obj["spec"]
         yield from _check_access_modes(spec, "at least 1 access mode is required")
-        requests, name = mapping(spec, "resources", "requests"), spec.get("storageClassName")
+        requests = mapping(spec, "resources", "requests")
         if "storage" not in requests:
             yield required("spec.resources[storage]")
         else:
             yield from _check_size("spec.resources[storage]", requests["storage"])
-        if name:
-            yield from each("spec.storageClassName", name, names.dns_subdomain_errors(name))
+        yield from checks.subdomain("spec.storageClassName", spec.get("storageClassName"), needed=False)
         yield from choice("spec", spec, "volumeMode", *_VOLUME_MODES)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
@@ -91,8 +90,9 @@ class ClaimStrategy(Strategy):
         new_size, old_size = (at(spec, "resources", "requests", "storage") for spec in (new_spec, old_spec))
         if at(obj, "status", "phase") == "Bound":
             checks.copy_field("volumeAttributesClassName", new_spec, old_spec)
-            new_spec["resources"] = _with_storage(new_spec, old_size)
-            old_spec["resources"] = _with_storage(old_spec, old_size)
+            for spec in (new_spec, old_spec):
+                requests = {**mapping(spec, "resources", "requests"), "storage": old_size}
+                spec["resources"] = {**mapping(spec, "resources"), "requests": requests}
         if new_spec != old_spec:
             yield forbidden("spec", _FROZEN_CLAIM)
         granted = at(old, "status", "capacity", "storage")
@@ -103,11 +103,6 @@ class ClaimStrategy(Strategy):
     def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None or not old["metadata"].get("deletionTimestamp"):
             check_claim(registry, obj)
-
-
-def _with_storage(spec: RawObject, size: object) -> RawObject:
-    requests = {**mapping(spec, "resources", "requests"), "storage": size}
-    return {**mapping(spec, "resources"), "requests": requests}
 
 
 class VolumeStrategy(Strategy):
@@ -149,7 +144,7 @@ class VolumeStrategy(Strategy):
             yield from checks.unchanged(spec, before, "nodeAffinity")
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
-        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        status, before = obj.setdefault("status", {}), mapping(old, "status")
         since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
         if status.get("phase") != before.get("phase"):
             if since in (None, since_before):
@@ -161,9 +156,6 @@ class VolumeStrategy(Strategy):
 
 class StorageClassStrategy(Strategy):
     """A class stays as it is."""
-
-    def default(self, obj: RawObject) -> None:
-        fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
     def check(self, obj: RawObject) -> Found:
         if not obj.get("provisioner"):
@@ -184,9 +176,9 @@ class ResourceClaimStrategy(Strategy):
         if len(consumers) > _MOST_CONSUMERS:
             yield checks.too_many(_RESERVED, consumers, _MOST_CONSUMERS)
         seen: set[str] = set()
-        for i, consumer in enumerate(consumers):
-            yield from has(f"{_RESERVED}[{i}]", consumer, "resource", "name", "uid")
-            yield from checks.once(seen, f"{_RESERVED}[{i}]", str(consumer.get("uid")))
+        for path, consumer in checks.numbered(_RESERVED, consumers):
+            yield from has(path, consumer, "resource", "name", "uid")
+            yield from checks.once(seen, path, str(consumer.get("uid")))
         if consumers and status.get("allocation") is None:
             yield forbidden(_RESERVED, "may not be specified when `allocated` is not set")
         elif obj["metadata"].get("deletionTimestamp") and any(one not in known for one in consumers):
@@ -200,6 +192,15 @@ class ResourceClaimTemplateStrategy(Strategy):
 
     def default(self, obj: RawObject) -> None:
         _default_requests(mapping(obj, "spec", "spec"))
+
+
+def _default_requests(spec: RawObject) -> None:
+    for request in mappings(spec, "devices", "requests"):
+        for asked in (request.get("exactly"), *mappings(request, "firstAvailable")):
+            if isinstance(asked, dict):
+                fill(asked, allocationMode="ExactCount")
+                if asked["allocationMode"] == "ExactCount":
+                    fill(asked, count=1)
 
 
 STRATEGIES = (
@@ -220,28 +221,21 @@ STRATEGIES = (
     StorageClassStrategy(
         served("storage.k8s.io/v1", "StorageClass", namespaced=False, short="sc"),
         columns=tables.STORAGE_CLASS,
+        defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
         frozen=("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
         generation=False,
     ),
     Strategy(served("storage.k8s.io/v1", "CSIDriver", namespaced=False), generation=False),
     Strategy(
-        served("storage.k8s.io/v1", "CSINode", namespaced=False),
-        columns=tables.CSI_NODE,
-        generation=False,
+        served("storage.k8s.io/v1", "CSINode", namespaced=False), columns=tables.CSI_NODE, generation=False
     ),
-    Strategy(
-        served("storage.k8s.io/v1", "CSIStorageCapacity"),
-        columns=tables.CSI_STORAGE_CAPACITY,
-    ),
+    Strategy(served("storage.k8s.io/v1", "CSIStorageCapacity"), columns=tables.CSI_STORAGE_CAPACITY),
     Strategy(
         served("storage.k8s.io/v1", "VolumeAttachment", namespaced=False, subresources="status"),
         columns=tables.VOLUME_ATTACHMENT,
         status_metadata=(),
     ),
-    Strategy(
-        served(_DEVICES, "DeviceClass", namespaced=False),
-        columns=tables.PLAIN,
-    ),
+    Strategy(served(_DEVICES, "DeviceClass", namespaced=False), columns=tables.PLAIN),
     ResourceClaimStrategy(
         served(_DEVICES, "ResourceClaim", subresources="status"),
         columns=tables.RESOURCE_CLAIM,
@@ -264,12 +258,6 @@ STRATEGIES = (
         returns_deleted=True,
     ),
 )
-
-
-def _default_class(registry: Registry) -> str | None:
-    bucket = registry.builtin("storage.k8s.io", "storageclasses").bucket
-    known = (decode(record.data)["metadata"] for record in bucket.newest_in(""))
-    return default_storage_class(checks.decode_as(metadata, ObjectMeta) for metadata in known)
 
 
 # --- checks
@@ -305,15 +293,3 @@ def _amount(raw: Any) -> Any:  # noqa: ANN401 - a number that compares
         return read(raw).amount if raw is not None else 0
     except QuantityError:
         return 0
-
-
-# --- devices
-
-
-def _default_requests(spec: RawObject) -> None:
-    for request in mappings(spec, "devices", "requests"):
-        for asked in (request.get("exactly"), *mappings(request, "firstAvailable")):
-            if isinstance(asked, dict):
-                asked.setdefault("allocationMode", "ExactCount")
-                if asked["allocationMode"] == "ExactCount":
-                    asked.setdefault("count", 1)

@@ -87,7 +87,7 @@ class SecretStrategy(ConfigMapStrategy):
             return
         endpoint = registry.builtin("", self.resource.plural)
         key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
-        account = registry.builtin("", "serviceaccounts").bucket.newest((key[0], _account_of(obj)))
+        account = registry.bucket("serviceaccounts").newest((key[0], _account_of(obj)))
         annotations = annotations_of(obj)
         if account is None or annotations.get(_ACCOUNT_UID) not in (None, "", account.uid):
             writes.remove(registry, endpoint, key, obj)
@@ -149,15 +149,6 @@ def _account_of(secret: RawObject) -> str:
 
 
 STRATEGIES = (
-    ConfigMapStrategy(
-        served("v1", "ConfigMap", short="cm"),
-        columns=tables.CONFIG_MAP,
-        generation=False,
-    ),
-    SecretStrategy(
-        served("v1", "Secret"),
-        columns=tables.SECRET,
-        fields=paths("type"),
-        generation=False,
-    ),
+    ConfigMapStrategy(served("v1", "ConfigMap", short="cm"), columns=tables.CONFIG_MAP, generation=False),
+    SecretStrategy(served("v1", "Secret"), columns=tables.SECRET, fields=paths("type"), generation=False),
 )

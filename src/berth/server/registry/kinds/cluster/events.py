@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
-from berth.kube.workloads.stored_templates import fill
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
@@ -35,13 +34,6 @@ _ALIASES = {
     **{f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED},
     "reportingController": "reportingComponent",
 }
-
-
-class EventStrategy(Strategy):
-    """An Event as it is stored."""
-
-    def default(self, obj: RawObject) -> None:
-        fill(obj, reportingComponent="", reportingInstance="", source={})
 
 
 class NewEventStrategy(Strategy):
@@ -69,9 +61,10 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 
 
 STRATEGIES = (
-    EventStrategy(
+    Strategy(
         served("v1", "Event", short="ev"),
         columns=tables.EVENT,
+        defaults={"reportingComponent": "", "reportingInstance": "", "source": {}},
         fields=_selectable,
         field_aliases=_ALIASES,
         generation=False,
@@ -100,7 +93,7 @@ async def expire(registry: Registry, ttl: float) -> None:
 
 async def expire_once(registry: Registry, since: float) -> None:
     """Remove the Events that have not changed since a moment."""
-    bucket = registry.builtin("", "events").bucket
+    bucket = registry.bucket("events")
     limit = stamp(since)
     for count, record in enumerate(list(bucket.records.values())):
         if count % _STEP == _STEP - 1:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from berth.kube import names
 from berth.kube.amounts import resource_names
 from berth.kube.amounts.quantity import Quantity, QuantityError, read, stored
-from berth.kube.amounts.resource_lists import aggregate, limits_of, requests_of
+from berth.kube.amounts.resource_lists import Amounts, aggregate, limits_of, masked, requests_of
 from berth.kube.objects import Pod, RawObject
 from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
@@ -22,7 +22,7 @@ from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
-from berth.server.fields import mapping, mappings
+from berth.server.fields import annotations_of, mapping, mappings
 from berth.server.registry import checks, quotas
 from berth.server.registry.checks import Found, each, forbidden, invalid, once, required
 from berth.server.registry.strategy import Registry, Strategy, served
@@ -46,13 +46,13 @@ _PAIRS = (
     {usage.BEST_EFFORT, usage.NOT_BEST_EFFORT},
     {usage.TERMINATING, usage.NOT_TERMINATING},
 )
+_NOT_STANDARD = "must be a standard resource type or fully qualified"
 _ONLY_EXISTS = frozenset(_OF_SCOPE) - {usage.PRIORITY_CLASS, usage.VOLUME_ATTRIBUTES_CLASS}
 _MUST_EXIST = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
     "ResourceQuotaScopeCrossNamespacePodAffinity"
 )
-Amounts = Mapping[str, Quantity]
 
 
 class LimitRangeStrategy(Strategy):
@@ -72,8 +72,8 @@ class LimitRangeStrategy(Strategy):
 
     def check(self, obj: RawObject) -> Found:
         seen: set[str] = set()
-        for index, item in enumerate(mappings(obj, "spec", "limits")):
-            path, kind = f"spec.limits[{index}]", str(item.get("type") or "")
+        for path, item in checks.numbered("spec.limits", mappings(obj, "spec", "limits")):
+            kind = str(item.get("type") or "")
             if "/" not in kind and kind not in (_CONTAINER, _POD, _CLAIM):
                 yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
             yield from once(seen, f"{path}.type", kind)
@@ -149,16 +149,9 @@ def _name_problem(kind: str, resource: str) -> str | None:
     if "/" in resource:
         return None
     if kind in (_POD, _CONTAINER):
-        return (
-            None
-            if resource_names.is_container_resource(resource)
-            else "must be a standard resource for containers"
-        )
-    return (
-        None
-        if resource_names.is_standard(resource)
-        else "must be a standard resource type or fully qualified"
-    )
+        known = resource_names.is_container_resource(resource)
+        return None if known else "must be a standard resource for containers"
+    return None if resource_names.is_standard(resource) else _NOT_STANDARD
 
 
 # What has to be lower, than what, where it is said otherwise, which of the amounts is shown there, and both
@@ -220,11 +213,8 @@ def default_pod(registry: Registry, pod: RawObject) -> None:
             for text in _default_container(kind, container, requests, limits)
         ]
         if told:
-            said = f"LimitRanger plugin set: {'; '.join(told)}"
-            pod["metadata"]["annotations"] = {
-                **(pod["metadata"].get("annotations") or {}),
-                _ANNOTATION: said,
-            }
+            said = {_ANNOTATION: f"LimitRanger plugin set: {'; '.join(told)}"}
+            pod["metadata"]["annotations"] = {**annotations_of(pod), **said}
 
 
 def _default_container(
@@ -245,13 +235,8 @@ def check_pod(registry: Registry, pod: RawObject) -> None:
     Raises:
         StatusError: it asks for less or more than it may (403).
     """
-    found = _limit_ranges(registry, pod["metadata"]["namespace"])
-    if found:
-        containers = [
-            _asked(container)
-            for name in ("containers", "initContainers")
-            for container in mappings(pod["spec"].get(name))
-        ]
+    if found := _limit_ranges(registry, pod["metadata"]["namespace"]):
+        containers = list(map(_asked, checks.containers_of(pod["spec"])))
         _check(found, "pods", pod, {_CONTAINER: containers, _POD: [_whole(pod)]})
 
 
@@ -261,14 +246,13 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     Raises:
         StatusError: it asks for less or more than it may (403).
     """
-    found = _limit_ranges(registry, claim["metadata"]["namespace"])
-    if found:
-        requests = _read(mapping(claim["spec"].get("resources"), "requests"))
+    if found := _limit_ranges(registry, claim["metadata"]["namespace"]):
+        requests = _read(mapping(claim, "spec", "resources", "requests"))
         _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
 
 
 def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
-    bucket = registry.builtin("", "limitranges").bucket
+    bucket = registry.bucket("limitranges")
     if not bucket.queued and not bucket.records:
         return []
     found = (decode(record.data) for record in bucket.newest_in(namespace))
@@ -299,11 +283,8 @@ def _whole(pod: RawObject) -> _Asked:
     """What a pod asks for as a whole; what it says itself counts for more than the sum."""
     spec, own = checks.decode_as(pod, Pod).spec, _asked(pod["spec"])
     summed = (aggregate(spec, requests_of, read), aggregate(spec, limits_of, read))
-    return _Asked(*({**total, **_compute(stated)} for total, stated in zip(summed, own, strict=True)))
-
-
-def _compute(amounts: Amounts) -> Amounts:
-    return {name: amount for name, amount in amounts.items() if name in ("cpu", "memory")}
+    pairs = zip(summed, own, strict=True)
+    return _Asked(*({**total, **masked(stated, ("cpu", "memory"))} for total, stated in pairs))
 
 
 def _read(amounts: RawObject) -> dict[str, Quantity]:
@@ -370,7 +351,7 @@ def _check_list(path: str, listed: RawObject) -> Found:
         problems = names.label_key_errors(name)
         if not problems and "/" not in name:
             if not resource_names.is_standard(name):
-                problems.append("must be a standard resource type or fully qualified")
+                problems.append(_NOT_STANDARD)
             if not _is_known(name):
                 problems.append("must be a standard resource for quota")
         yield from each(where, name, problems)
@@ -387,35 +368,32 @@ def _check_list(path: str, listed: RawObject) -> Found:
 
 def _check_scopes(spec: RawObject) -> Found:
     given = spec.get("scopes") or []
-    hard = sorted(mapping(spec, "hard"))
     for scope in dict.fromkeys(given):
         if scope not in usage.SCOPES:
             yield invalid("spec.scopes", given, "unsupported scope")
-        for _ in _strangers(scope, hard):
+        for _ in _strangers(scope, spec):
             yield invalid("spec.scopes", given, "unsupported scope applied to resource")
     for pair in _PAIRS:
         if pair <= set(given):
             yield invalid("spec.scopes", given, "conflicting scopes")
 
 
-def _strangers(scope: str, hard: list[str]) -> list[str]:
+def _strangers(scope: str, spec: RawObject) -> list[str]:
     """The resources that a scope says nothing about."""
     known = _OF_SCOPE.get(scope)
-    return [name for name in hard if known is not None and _is_known(name) and name not in known]
+    if known is None:
+        return []
+    return [name for name in mapping(spec, "hard") if _is_known(name) and name not in known]
 
 
 def _check_selector(spec: RawObject) -> Found:
-    selector = spec.get("scopeSelector")
-    if not isinstance(selector, dict):
-        return
-    path, hard = "spec.scopeSelector.matchExpressions", sorted(mapping(spec, "hard"))
+    path, items = "spec.scopeSelector.matchExpressions", mappings(spec, "scopeSelector", "matchExpressions")
     scopes: set[object] = set()
-    for item in mappings(selector, "matchExpressions"):
+    for item in items:
         scope, operator, values = item.get("scopeName"), item.get("operator"), item.get("values") or []
         if scope not in usage.SCOPES:
             yield invalid(f"{path}.scopeName", scope, "unsupported scope")
-        elif scope not in scopes and _strangers(str(scope), hard):
-            items = mappings(selector, "matchExpressions")
+        elif scope not in scopes and _strangers(str(scope), spec):
             shown = [checks.go_value(one, ScopeName=None, Operator=None, Values=None) for one in items]
             yield invalid(path, {"MatchExpressions": shown}, "unsupported scope applied to resource")
         scopes.add(scope)

@@ -44,8 +44,8 @@ def definitions() -> list[RawObject]:
 class KarmadaStrategy(CustomStrategy):
     """Karmada's kinds say more than their schemas; what has another form than it should is left alone."""
 
-    def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
-        return []
+    def _validate_annotations(self, obj: RawObject) -> tuple[()]:
+        return ()
 
 
 class KarmadaClusterStrategy(KarmadaStrategy):
@@ -89,10 +89,8 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         prepare_policy(obj, obj["metadata"].get("namespace") or "")
         if old is None:
-            labels = mapping(obj["metadata"].get("labels"))
-            obj["metadata"]["labels"] = {**labels, self._permanent_id: registry.new_uid()}
-        else:
-            super().prepare(registry, obj, old)
+            mapping(obj, "metadata", "labels").pop(self._permanent_id, None)
+        super().prepare(registry, obj, old)
 
     def check(self, obj: RawObject) -> list[FieldError]:
         return [*validate_policy(decode_as(obj, PropagationPolicy)), *_behaviour_problems(obj["spec"])]

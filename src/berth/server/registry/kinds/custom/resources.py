@@ -18,11 +18,10 @@ from berth.kube.schema import Schema, patterns
 from berth.kube.schema.registry import TooManyDefaultsError
 from berth.kube.schema.structural import structural_errors
 from berth.kube.validation.errors import FieldError
-from berth.kube.validation.placement import validate_annotated
 from berth.server import errors
-from berth.server.fields import annotations_of
+from berth.server.fields import annotations_of, mapping
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, has, invalid, one_of, required, spec_of, unchanged
+from berth.server.registry.checks import Found, has, invalid, numbered, one_of, required, spec_of, unchanged
 from berth.server.registry.strategy import Endpoint, Registry, ServedResource, Strategy, served
 from berth.server.settings import OBJECT_LIMIT
 from berth.server.storage.bucket import decode
@@ -56,8 +55,7 @@ class DefinitionStrategy(Strategy):
         if old is not None:
             found += [*unchanged(obj, old, "spec", "group"), *unchanged(obj, old, "spec", "scope")]
         if found:
-            name = obj["metadata"].get("name") or ""
-            raise errors.invalid(self.resource, name, found)
+            raise errors.invalid(self.resource, obj["metadata"].get("name") or "", found)
         _establish(registry, obj, old)
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
@@ -111,20 +109,19 @@ class CustomStrategy(Strategy):
         versions = crd["spec"]["versions"]
         version = next(entry for entry in versions if entry.get("name") == resource.version)
         selectable = version.get("selectableFields") or ()
-        scale = (version.get("subresources") or {}).get("scale") or {}
+        scale = mapping(version, "subresources", "scale")
+        wanted, counted, selector = (
+            scale.get(f"{name}Path", "") for name in ("specReplicas", "statusReplicas", "labelSelector")
+        )
         return cls(
             resource=resource,
             columns=columns(version.get("additionalPrinterColumns")),
             fields=paths(*(str(item.get("jsonPath", "")).lstrip(".") for item in selectable)),
-            scale_paths=(
-                scale.get("specReplicasPath", ""),
-                scale.get("statusReplicasPath", ""),
-                scale.get("labelSelectorPath", ""),
-            ),
+            scale_paths=(wanted, counted, selector),
             needs_version=True,
             status_metadata=(),
             schema=schema,
-            weight=patterns.weight((version.get("schema") or {}).get("openAPIV3Schema") or {}),
+            weight=patterns.weight(mapping(version, "schema", "openAPIV3Schema")),
         )
 
     def begin_status(self, obj: RawObject) -> None:
@@ -145,9 +142,6 @@ class CustomStrategy(Strategy):
     def _validate_schema(self, obj: RawObject) -> list[FieldError]:
         return self.schema.validate(obj) if self.schema is not None else []
 
-    def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
-        return validate_annotated(obj["metadata"].get("annotations"))
-
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         return self._validate_schema(obj)
 
@@ -161,7 +155,7 @@ class CustomStrategy(Strategy):
 
 def _finish(registry: Registry, endpoint: Endpoint) -> None:
     """Once the last object of a definition that is being deleted has gone, so does the definition."""
-    bucket, key = registry.builtin(_GROUP, _PLURAL).bucket, ("", endpoint.resource.name)
+    bucket, key = registry.bucket(_PLURAL, _GROUP), ("", endpoint.resource.name)
     record = bucket.newest(key)
     if record is None or endpoint.bucket.newest_in(""):
         return
@@ -228,7 +222,7 @@ def _is_protected(crd: RawObject) -> bool:
 def _clash(registry: Registry, crd: RawObject) -> str:
     """A sentence about another definition of the group that has the same kind."""
     spec = crd["spec"]
-    for record in registry.builtin(_GROUP, _PLURAL).bucket.newest_in(""):
+    for record in registry.bucket(_PLURAL, _GROUP).newest_in(""):
         if record.key[1] == crd["metadata"]["name"]:
             continue
         other = decode(record.data)["spec"]
@@ -254,10 +248,9 @@ def _problems(crd: RawObject) -> Found:
     if sum(1 for entry in versions if entry.get("storage")) != 1:
         detail = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", [entry.get("name") for entry in versions], detail)
-    for i, entry in enumerate(versions):
-        path = f"spec.versions[{i}]"
+    for path, entry in numbered("spec.versions", versions):
         yield from has(path, entry, "name")
-        if not (entry.get("schema") or {}).get("openAPIV3Schema"):
+        if not mapping(entry, "schema").get("openAPIV3Schema"):
             yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
 
 
@@ -271,7 +264,7 @@ def _schema_errors(crd: RawObject) -> list[FieldError]:
     return [
         problem
         for i, entry in enumerate(crd["spec"].get("versions") or ())
-        if (schema := (entry.get("schema") or {}).get("openAPIV3Schema"))
+        if (schema := mapping(entry, "schema").get("openAPIV3Schema"))
         for problem in structural_errors(schema, f"spec.versions[{i}].schema.openAPIV3Schema")
     ]
 

@@ -12,7 +12,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.containers import PORT_RANGE
 from berth.server.fields import annotations_of, at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, one_of, required
+from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import cluster as tables
 
@@ -39,20 +39,17 @@ class IngressStrategy(Strategy):
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
         rules, backend = mappings(spec, "rules"), spec.get("defaultBackend")
-        name = spec.get("ingressClassName")
         if not rules and backend is None:
             yield invalid("spec", spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
         if backend is not None:
             yield from _backend("spec.defaultBackend", mapping(backend))
-        for i, rule in enumerate(rules):
-            yield from _rule(f"spec.rules[{i}]", rule)
-        for i, tls in enumerate(mappings(spec, "tls")):
-            for j, host in enumerate(tls.get("hosts") or ()):
-                yield from each(f"spec.tls[{i}].hosts[{j}]", host, _host_errors(host))
-            if secret := tls.get("secretName"):
-                yield from each(f"spec.tls[{i}].secretName", secret, names.dns_subdomain_errors(secret))
-        if name is not None:
-            yield from each("spec.ingressClassName", name, names.dns_subdomain_errors(name))
+        for path, rule in numbered("spec.rules", rules):
+            yield from _rule(path, rule)
+        for path, tls in numbered("spec.tls", mappings(spec, "tls")):
+            for where, host in numbered(f"{path}.hosts", tls.get("hosts") or ()):
+                yield from each(where, host, _host_errors(host))
+            yield from checks.subdomain(f"{path}.secretName", tls.get("secretName"), needed=False)
+        yield from checks.form("spec", spec, "ingressClassName", names.dns_subdomain_errors)
 
     def validate_create(self, obj: RawObject) -> Found:
         said, name = annotations_of(obj).get(_CLASS), at(obj, "spec", "ingressClassName")
@@ -69,11 +66,9 @@ def _rule(path: str, rule: RawObject) -> Found:
         yield from each(f"{path}.host", host, _host_errors(host))
     if http is None:
         return
-    paths = mappings(http, "paths")
-    if not paths:
-        yield required(f"{path}.http.paths")
-    for i, one in enumerate(paths):
-        yield from _path(f"{path}.http.paths[{i}]", one)
+    yield from checks.has(f"{path}.http", mapping(http), "paths")
+    for where, one in numbered(f"{path}.http.paths", mappings(http, "paths")):
+        yield from _path(where, one)
 
 
 def _host_errors(host: str) -> list[str]:
@@ -103,10 +98,9 @@ def _backend(path: str, backend: RawObject) -> Found:
     if service is not None and resource is not None:
         yield invalid(path, "", "cannot set both resource and service backends")
     elif resource is not None:
-        group, at = mapping(resource).get("apiGroup"), f"{path}.resource"
-        if group is not None:
-            yield from each(f"{at}.apiGroup", group, names.dns_subdomain_errors(group))
-        yield from checks.reference(at, mapping(resource))
+        held, where = mapping(resource), f"{path}.resource"
+        yield from checks.form(where, held, "apiGroup", names.dns_subdomain_errors)
+        yield from checks.reference(where, held)
     elif service is not None:
         yield from checks.label(f"{path}.service.name", mapping(service).get("name"))
         yield from _port(path, mapping(service, "port"))
@@ -139,14 +133,13 @@ class NetworkPolicyStrategy(Strategy):
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
         for rules, peers in _DIRECTIONS.values():
-            for i, rule in enumerate(mappings(spec.get(rules))):
-                path = f"spec.{rules}[{i}]"
-                for j, port in enumerate(mappings(rule, "ports")):
-                    yield from _port_errors(f"{path}.ports[{j}]", port)
-                for j, peer in enumerate(mappings(rule.get(peers))):
-                    yield from _peer_errors(f"{path}.{peers}[{j}]", peer)
-        for i, direction in enumerate(spec.get("policyTypes") or ()):
-            yield from one_of(f"spec.policyTypes[{i}]", direction, tuple(_DIRECTIONS), needed=False)
+            for path, rule in numbered(f"spec.{rules}", mappings(spec.get(rules))):
+                for where, port in numbered(f"{path}.ports", mappings(rule, "ports")):
+                    yield from _port_errors(where, port)
+                for where, peer in numbered(f"{path}.{peers}", mappings(rule.get(peers))):
+                    yield from _peer_errors(where, peer)
+        for path, direction in numbered("spec.policyTypes", spec.get("policyTypes") or ()):
+            yield from one_of(path, direction, tuple(_DIRECTIONS), needed=False)
 
 
 def _port_errors(path: str, port: RawObject) -> Found:
@@ -170,17 +163,13 @@ def _peer_errors(path: str, peer: RawObject) -> Found:
 
 
 STRATEGIES = (
-    Strategy(
-        served(_NETWORKING, "IngressClass", namespaced=False),
-        columns=tables.INGRESS_CLASS,
-    ),
+    Strategy(served(_NETWORKING, "IngressClass", namespaced=False), columns=tables.INGRESS_CLASS),
     IngressStrategy(
         served(_NETWORKING, "Ingress", short="ing", subresources="status"),
         columns=tables.INGRESS,
         first_status={"loadBalancer": {}},
     ),
     NetworkPolicyStrategy(
-        served(_NETWORKING, "NetworkPolicy", short="netpol"),
-        columns=tables.NETWORK_POLICY,
+        served(_NETWORKING, "NetworkPolicy", short="netpol"), columns=tables.NETWORK_POLICY
     ),
 )

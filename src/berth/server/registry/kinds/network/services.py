@@ -7,6 +7,7 @@ validateEndpointSubsets in pkg/apis/core/validation.
 from __future__ import annotations
 
 import ipaddress
+from itertools import count
 
 from berth.kube import names
 from berth.kube.objects import RawObject
@@ -14,7 +15,7 @@ from berth.kube.validation.containers import PROTOCOLS
 from berth.kube.validation.errors import DUPLICATE, FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, once, one_of, required
+from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, once, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
@@ -58,31 +59,46 @@ class ServiceStrategy(Strategy):
                 port["targetPort"] = port.get("port")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        spec, before = obj["spec"], mapping((old or {}).get("spec"))
+        spec, before = obj["spec"], mapping(old, "spec")
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
         _drop_of_type(spec, before)
-        if not spec.get("clusterIP") and spec["type"] != EXTERNAL:
+        if spec["type"] == EXTERNAL:
+            return
+        if not spec.get("clusterIP"):
             spec.update({name: before[name] for name in ("clusterIP", "clusterIPs") if name in before})
-        if not spec.get("clusterIP") and spec["type"] != EXTERNAL:
+        if not spec.get("clusterIP"):
             address = self._free_address(registry)
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
-        if spec["type"] != EXTERNAL:
-            # Who finds the addresses of a Service without a selector may find any.
-            both = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
-            spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
-            spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
+        # Who finds the addresses of a Service without a selector may find any.
+        both = spec["clusterIP"] == HEADLESS and not spec.get("selector")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
 
     def _free_address(self, registry: Registry) -> str:
-        bucket = registry.builtin("", self.resource.plural).bucket
+        bucket = registry.bucket(self.resource.plural)
         taken = {record.fields.get("spec.clusterIP") for record in bucket.newest_in("")}
-        count = len(taken)
-        while (address := str(_SERVICE_NETWORK[count + 1])) in taken:
-            count += 1
-        return address
+        addresses = (str(_SERVICE_NETWORK[number]) for number in count(len(taken) + 1))
+        return next(address for address in addresses if address not in taken)
 
     def check(self, obj: RawObject) -> Found:
-        return _errors(obj["spec"])
+        spec = obj["spec"]
+        kind, ports = spec["type"], mappings(spec, "ports")
+        if not ports and spec.get("clusterIP") != HEADLESS and kind != EXTERNAL:
+            yield required("spec.ports")
+        yield from _of_kind(kind, spec)
+        seen: set[str] = set()
+        for path, port in numbered("spec.ports", ports):
+            yield from _port(path, port, seen, several=len(ports) > 1)
+        yield from _affinity(spec)
+        if kind != EXTERNAL:
+            yield from _addresses(spec)
+        for path, address in numbered("spec.externalIPs", spec.get("externalIPs") or ()):
+            yield from (*checks.address(path, address), *checks.outside(path, address))
+        yield from one_of("spec.type", kind, (CLUSTER, EXTERNAL, *reversed(WITH_NODE_PORTS)))
+        yield from _together(kind, ports)
+        yield from _balancing(kind, spec)
+        yield from _traffic(kind, spec)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         new, before = obj["spec"].get("clusterIPs"), old["spec"].get("clusterIPs")
@@ -93,30 +109,32 @@ class ServiceStrategy(Strategy):
         self, registry: Registry, obj: RawObject, old: RawObject | None
     ) -> list[FieldError]:
         found = super().admit_and_validate(registry, obj, old)
-        return found or list(self._give_node_ports(registry, obj, mapping((old or {}).get("spec"))))
+        return found or list(self._give_node_ports(registry, obj, mapping(old, "spec")))
 
     def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Found:
         """Reserve the node ports that are asked for, and find some for the others, in place."""
         spec = obj["spec"]
         if spec["type"] not in WITH_NODE_PORTS or spec.get("allocateLoadBalancerNodePorts") is False:
             return
-        own = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in _ports(before)}
-        bucket = registry.builtin("", self.resource.plural).bucket
+        own = {
+            (port.get("port"), port.get("protocol")): port.get("nodePort")
+            for port in mappings(before, "ports")
+        }
+        bucket = registry.bucket(self.resource.plural)
         key = (obj["metadata"]["namespace"], obj["metadata"].get("name") or "")
         taken = {
             (port.get("nodePort"), port.get("protocol"))
             for record in bucket.newest_in("")
             if record.key != key and record.fields.get("spec.type") in WITH_NODE_PORTS
-            for port in _ports(mapping(decode(record.data).get("spec")))
+            for port in mappings(decode(record.data), "spec", "ports")
         }
-        for index, port in enumerate(_ports(spec)):
-            known = own.get((port.get("port"), port.get("protocol")))
-            given = port.get("nodePort") or known
-            protocol, path = port.get("protocol"), f"spec.ports[{index}].nodePort"
+        for path, port in numbered("spec.ports", mappings(spec, "ports")):
+            protocol = port.get("protocol")
+            given = port.get("nodePort") or own.get((port.get("port"), protocol))
             if given and given not in _NODE_PORTS:
-                yield invalid(path, given, _OUT_OF_RANGE)
+                yield invalid(f"{path}.nodePort", given, _OUT_OF_RANGE)
             elif given and (given, protocol) in taken:
-                yield invalid(path, given, "provided port is already allocated")
+                yield invalid(f"{path}.nodePort", given, "provided port is already allocated")
             port["nodePort"] = given or next(
                 free for free in _NODE_PORTS if not {(free, "TCP"), (free, "UDP"), (free, "SCTP")} & taken
             )
@@ -127,8 +145,8 @@ def _drop_of_type(spec: RawObject, before: RawObject) -> None:
     """A Service of another type than before does not keep what only the old type has."""
     kind, was = spec["type"], before.get("type")
     if was in WITH_NODE_PORTS and kind not in WITH_NODE_PORTS:
-        known = {port.get("nodePort") for port in _ports(before)}
-        for port in _ports(spec):
+        known = {port.get("nodePort") for port in mappings(before, "ports")}
+        for port in mappings(spec, "ports"):
             if port.get("nodePort") in known:
                 port.pop("nodePort", None)
         if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
@@ -141,31 +159,7 @@ def _drop_of_type(spec: RawObject, before: RawObject) -> None:
                 spec.pop(name, None)
 
 
-def _ports(spec: RawObject) -> list[RawObject]:
-    return mappings(spec, "ports")
-
-
 # --- what upstream asks of their ports, addresses, families and policies
-
-
-def _errors(spec: RawObject) -> Found:
-    kind, ports = spec["type"], mappings(spec, "ports")
-    if not ports and spec.get("clusterIP") != HEADLESS and kind != EXTERNAL:
-        yield required("spec.ports")
-    yield from _of_kind(kind, spec)
-    seen: set[str] = set()
-    for i, port in enumerate(ports):
-        yield from _port(f"spec.ports[{i}]", port, seen, several=len(ports) > 1)
-    yield from _affinity(spec)
-    if kind != EXTERNAL:
-        yield from _addresses(spec)
-    for i, address in enumerate(spec.get("externalIPs") or ()):
-        at = f"spec.externalIPs[{i}]"
-        yield from (*checks.address(at, address), *checks.outside(at, address))
-    yield from one_of("spec.type", kind, (CLUSTER, EXTERNAL, *reversed(WITH_NODE_PORTS)))
-    yield from _together(kind, ports)
-    yield from _balancing(kind, spec)
-    yield from _traffic(kind, spec)
 
 
 def _of_kind(kind: str, spec: RawObject) -> Found:
@@ -180,17 +174,14 @@ def _of_kind(kind: str, spec: RawObject) -> Found:
 
 
 def _port(path: str, port: RawObject, seen: set[str], *, several: bool) -> Found:
-    name, protocol = port.get("name"), port.get("appProtocol")
+    name = port.get("name")
+    yield from checks.label(f"{path}.name", name, needed=several)
     if name:
-        yield from checks.label(f"{path}.name", name)
         yield from once(seen, f"{path}.name", name)
-    elif several:
-        yield required(f"{path}.name")
     yield from checks.port(f"{path}.port", port.get("port"))
     yield from one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
     yield from checks.port(f"{path}.targetPort", port.get("targetPort"))
-    if protocol is not None:
-        yield from each(f"{path}.appProtocol", protocol, names.label_key_errors(protocol))
+    yield from checks.form(path, port, "appProtocol", names.label_key_errors)
 
 
 def _affinity(spec: RawObject) -> Found:
@@ -215,16 +206,16 @@ def _addresses(spec: RawObject) -> Found:
     elif given and not first:
         yield invalid(path, given, "must be empty when `clusterIP` is not specified")
     seen: set[str] = set()
-    for i, family in enumerate(spec.get("ipFamilies") or ()):
-        yield from one_of(f"spec.ipFamilies[{i}]", family, _FAMILIES, needed=False)
-        yield from once(seen, f"spec.ipFamilies[{i}]", family)
+    for at, family in numbered("spec.ipFamilies", spec.get("ipFamilies") or ()):
+        yield from one_of(at, family, _FAMILIES, needed=False)
+        yield from once(seen, at, family)
     yield from checks.choice("spec", spec, "ipFamilyPolicy", *_FAMILY_POLICIES)
     if given[:1] == [HEADLESS]:
         if len(given) > 1:
             yield invalid(path, given, "'None' must be the first and only value")
         return
-    for i, address in enumerate(given):
-        yield from checks.address(f"{path}[{i}]", address)
+    for at, address in numbered(path, given):
+        yield from checks.address(at, address)
     if len(given) > 2:
         yield invalid(path, given, "may only hold up to 2 values")
     versions = [found.version for found in map(checks.parsed, given) if found is not None]
@@ -235,36 +226,35 @@ def _addresses(spec: RawObject) -> Found:
 def _together(kind: str, ports: list[RawObject]) -> Found:
     """What ports may not have in common, and which may not have one of the nodes."""
     if kind == CLUSTER:
-        for i, port in enumerate(ports):
+        for path, port in numbered("spec.ports", ports):
             if port.get("nodePort"):
-                yield forbidden(f"spec.ports[{i}].nodePort", "may not be used when `type` is 'ClusterIP'")
+                yield forbidden(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'")
     seen: set[tuple[str, object, object]] = set()
     for field in ("nodePort", "port"):
-        for i, port in enumerate(ports):
+        for path, port in numbered("spec.ports", ports):
             key = (field, port.get("protocol"), port.get(field))
             if key in seen and field == "nodePort" and port.get(field):
-                yield FieldError(f"spec.ports[{i}].nodePort", DUPLICATE, "", port[field])
+                yield FieldError(f"{path}.nodePort", DUPLICATE, "", port[field])
             elif key in seen and field == "port":
                 # By the names of its Go fields, as messages show a port.
                 shown = {"Name": "", "Protocol": port.get("protocol"), "AppProtocol": None}
                 shown |= {"Port": port.get("port"), "TargetPort": 0, "NodePort": 0}
-                yield FieldError(f"spec.ports[{i}]", DUPLICATE, "", shown)
+                yield FieldError(path, DUPLICATE, "", shown)
             seen.add(key)
 
 
 def _balancing(kind: str, spec: RawObject) -> Found:
-    ranges, name = spec.get("loadBalancerSourceRanges") or (), spec.get("loadBalancerClass")
-    path = "spec.LoadBalancerSourceRanges"
+    ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
     if ranges and kind != BALANCED:
         yield forbidden(path, _BALANCED_ONLY)
-    for i, text in enumerate(ranges):
-        yield from checks.network(f"{path}[{i}]", text.strip())
-    if spec.get("allocateLoadBalancerNodePorts") is not None and kind != BALANCED:
-        yield forbidden("spec.allocateLoadBalancerNodePorts", _BALANCED_ONLY)
-    if name is not None and kind != BALANCED:
-        yield forbidden("spec.loadBalancerClass", _BALANCED_ONLY)
-    elif name is not None:
-        yield from each("spec.loadBalancerClass", name, names.label_key_errors(name))
+    for at, text in numbered(path, ranges):
+        yield from checks.network(at, text.strip())
+    if kind == BALANCED:
+        yield from checks.form("spec", spec, "loadBalancerClass", names.label_key_errors)
+        return
+    for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if spec.get(field) is not None:
+            yield forbidden(f"spec.{field}", _BALANCED_ONLY)
 
 
 def _traffic(kind: str, spec: RawObject) -> Found:
@@ -295,18 +285,15 @@ class EndpointsStrategy(Strategy):
 
     def check(self, obj: RawObject) -> Found:
         own = _is_own(obj)
-        for i, subset in enumerate(mappings(obj, "subsets")):
-            path, ports = f"subsets[{i}]", mappings(subset, "ports")
+        for path, subset in numbered("subsets", mappings(obj, "subsets")):
+            ports = mappings(subset, "ports")
             if not subset.get("addresses") and not subset.get("notReadyAddresses"):
                 yield required(path, "must specify `addresses` or `notReadyAddresses`")
             for name in ("addresses", "notReadyAddresses"):
-                for j, address in enumerate(mappings(subset.get(name))):
-                    yield from _address(f"{path}.{name}[{j}]", address, own=own)
-            for j, port in enumerate(ports):
-                at = f"{path}.ports[{j}]"
-                if len(ports) > 1 and not port.get("name"):
-                    yield required(f"{at}.name")
-                yield from checks.label(f"{at}.name", port["name"]) if port.get("name") else ()
+                for at, address in numbered(f"{path}.{name}", mappings(subset.get(name))):
+                    yield from _address(at, address, own=own)
+            for at, port in numbered(f"{path}.ports", ports):
+                yield from checks.label(f"{at}.name", port.get("name"), needed=len(ports) > 1)
                 yield from checks.port(f"{at}.port", port.get("port"))
                 yield from _protocols(at, port)
 
@@ -318,25 +305,19 @@ def _is_own(obj: RawObject) -> bool:
 
 
 def _address(path: str, address: RawObject, *, own: bool) -> Found:
-    ip, host, node = address.get("ip") or "", address.get("hostname"), address.get("nodeName")
-    known = checks.parsed(ip) is not None
-    yield from checks.address(f"{path}.ip", ip)
-    if host:
-        yield from checks.label(f"{path}.hostname", host)
-    if node is not None:
-        yield from each(f"{path}.nodeName", node, names.dns_subdomain_errors(node))
-    at = f"{path}.ip"
-    if not known:
+    ip, at = address.get("ip") or "", f"{path}.ip"
+    yield from checks.address(at, ip)
+    yield from checks.label(f"{path}.hostname", address.get("hostname"), needed=False)
+    yield from checks.form(path, address, "nodeName", names.dns_subdomain_errors)
+    if checks.parsed(ip) is None:
         yield invalid(at, ip, "must be a valid IP address")
     elif not own:
         yield from checks.outside(at, ip)
 
 
 def _protocols(path: str, port: RawObject) -> Found:
-    application = port.get("appProtocol")
     yield from one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
-    if application is not None:
-        yield from each(f"{path}.appProtocol", application, names.label_key_errors(application))
+    yield from checks.form(path, port, "appProtocol", names.label_key_errors)
 
 
 class EndpointSliceStrategy(Strategy):
@@ -358,9 +339,9 @@ class EndpointSliceStrategy(Strategy):
             yield checks.too_many("ports", ports, _MOST_PORTS)
             return
         seen: set[str] = set()
-        for i, port in enumerate(ports):
-            at, name = f"ports[{i}]", port.get("name") or ""
-            yield from checks.label(f"{at}.name", name) if name else ()
+        for at, port in numbered("ports", ports):
+            name = port.get("name") or ""
+            yield from checks.label(f"{at}.name", name, needed=False)
             yield from checks.once(seen, f"{at}.name", name)
             yield from _protocols(at, port)
 
@@ -369,17 +350,16 @@ def _endpoints(kind: str, endpoints: list[RawObject], *, own: bool) -> Found:
     if len(endpoints) > _MOST_ENDPOINTS:
         yield checks.too_many("endpoints", endpoints, _MOST_ENDPOINTS)
         return
-    for i, endpoint in enumerate(endpoints):
-        path, addresses = f"endpoints[{i}]", endpoint.get("addresses") or []
+    for path, endpoint in numbered("endpoints", endpoints):
+        addresses = endpoint.get("addresses") or []
         if not addresses:
             yield required(f"{path}.addresses", "must contain at least 1 address")
         elif len(addresses) > _MOST_ADDRESSES:
             yield checks.too_many(f"{path}.addresses", addresses, _MOST_ADDRESSES)
         for j, address in enumerate(addresses):
             yield from _typed(kind, f"{path}.addresses", j, address, own=own)
-        for field, rule in (("nodeName", names.dns_subdomain_errors), ("hostname", names.dns_label_errors)):
-            if endpoint.get(field) is not None:
-                yield from each(f"{path}.{field}", endpoint[field], rule(endpoint[field]))
+        yield from checks.form(path, endpoint, "nodeName", names.dns_subdomain_errors)
+        yield from checks.form(path, endpoint, "hostname", names.dns_label_errors)
 
 
 def _typed(kind: str, path: str, index: int, address: str, *, own: bool) -> Found:

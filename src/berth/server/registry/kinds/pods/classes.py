@@ -9,12 +9,12 @@ from __future__ import annotations
 from berth.kube.amounts.quantity import read
 from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import RawObject
-from berth.kube.workloads.stored_templates import fill, spell_amounts
+from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping, mappings
 from berth.server.registry.checks import Found, forbidden, label
 from berth.server.registry.strategy import Registry, Strategy, served
-from berth.server.storage.bucket import Bucket, decode
+from berth.server.storage.bucket import decode
 from berth.server.tables import cluster as tables
 
 _HIGHEST = 1_000_000_000  # for whoever is not the system
@@ -23,9 +23,6 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 class PriorityClassStrategy(Strategy):
     """The names of the system's classes are taken, and a class keeps its value."""
-
-    def default(self, obj: RawObject) -> None:
-        fill(obj, value=0, preemptionPolicy="PreemptLowerPriority")
 
     def check(self, obj: RawObject) -> Found:
         if obj.get("value", 0) > _HIGHEST and not obj["metadata"].get("name", "").startswith("system-"):
@@ -41,9 +38,8 @@ class PriorityClassStrategy(Strategy):
         if old is None and name.startswith("system-") and SYSTEM_CLASSES.get(name) != obj.get("value"):
             why = "priority class names with 'system-' prefix are reserved for system use only"
             raise errors.forbidden(self.resource, name, why)
-        known = _default_class(registry) if obj.get("globalDefault") else None
-        if known is not None and known["metadata"]["name"] != name:
-            first = known["metadata"]["name"]
+        known = _priority_class(registry, "") if obj.get("globalDefault") else None
+        if known is not None and (first := known["metadata"]["name"]) != name:
             why = f"PriorityClass {first} is already marked as default. Only one default can exist"
             raise errors.forbidden(self.resource, name, why)
 
@@ -64,6 +60,7 @@ STRATEGIES = (
     PriorityClassStrategy(
         served("scheduling.k8s.io/v1", "PriorityClass", namespaced=False, short="pc"),
         columns=tables.PRIORITY_CLASS,
+        defaults={"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
     ),
     RuntimeClassStrategy(
         served("node.k8s.io/v1", "RuntimeClass", namespaced=False),
@@ -113,31 +110,24 @@ def _resolve(registry: Registry, resource: Resource, obj: RawObject, contradicti
     """Give an object the priority of the class it names, or else of the default one, which is returned."""
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     chosen, given = spec.get("priorityClassName") or "", spec.get("priority")
-    found = _priority_class(registry, chosen) if chosen else _default_class(registry)
+    found = _priority_class(registry, chosen)
     if chosen and found is None:
-        why = f"no PriorityClass with name {chosen} was found"
-        raise errors.forbidden(resource, name, why)
+        raise errors.forbidden(resource, name, f"no PriorityClass with name {chosen} was found")
     value = found["value"] if found is not None else 0
     if given not in (None, value):
-        detail = contradiction.format(given=given, value=value)
-        raise errors.forbidden(resource, name, detail)
+        raise errors.forbidden(resource, name, contradiction.format(given=given, value=value))
     if found is not None:
         spec["priorityClassName"] = found["metadata"]["name"]
     spec["priority"] = value
     return found or {}
 
 
-def _bucket(registry: Registry) -> Bucket:
-    return registry.builtin("scheduling.k8s.io", "priorityclasses").bucket
-
-
 def _priority_class(registry: Registry, name: str) -> RawObject | None:
-    record = _bucket(registry).newest(("", name))
-    return decode(record.data) if record is not None else None
-
-
-def _default_class(registry: Registry) -> RawObject | None:
-    bucket = _bucket(registry)
+    """The class of a name, or the default one if there is no name."""
+    bucket = registry.bucket("priorityclasses", "scheduling.k8s.io")
+    if name:
+        record = bucket.newest(("", name))
+        return decode(record.data) if record is not None else None
     if not bucket.queued and len(bucket.records) <= len(SYSTEM_CLASSES):
         return None  # only those of the system, and they are nobody's default
     classes = [decode(record.data) for record in bucket.newest_in("")]
@@ -161,7 +151,7 @@ def admit_runtime_class(registry: Registry, pod: RawObject) -> None:
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
     chosen: RawObject = {}
     if name is not None:
-        record = registry.builtin("node.k8s.io", "runtimeclasses").bucket.newest(("", name))
+        record = registry.bucket("runtimeclasses", "node.k8s.io").newest(("", name))
         if record is None:
             raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')
         chosen = decode(record.data)

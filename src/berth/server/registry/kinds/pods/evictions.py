@@ -11,13 +11,13 @@ import re
 from berth.kube.disruption import is_lenient, spares_unhealthy
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import errors
 from berth.server.fields import at, condition, is_true, mapping, upsert_condition, without
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, choice, decode_as, invalid
-from berth.server.registry.strategy import Endpoint, Registry, Strategy, served
+from berth.server.registry.checks import Found, at_least, choice, decode_as, invalid
+from berth.server.registry.strategy import Registry, Strategy, served
+from berth.server.registry.users import Intent
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import Record, decode
 from berth.server.tables import workloads as tables
@@ -56,8 +56,7 @@ class DisruptionBudgetStrategy(Strategy):
                 yield invalid(f"spec.{name}", given, _NO_PERCENT)
             elif isinstance(given, str) and int(given[:-1]) > 100:
                 yield invalid(f"spec.{name}", given, "must not be greater than 100%")
-            elif isinstance(given, int) and given < 0:
-                yield invalid(f"spec.{name}", given, NEGATIVE)
+            yield from at_least(f"spec.{name}", given, 0)
         yield from choice("spec", spec, "unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")
 
 
@@ -72,10 +71,8 @@ STRATEGIES = (
 )
 
 
-def evict(
-    registry: Registry, namespace: str, name: str, eviction: RawObject, *, dry_run: bool
-) -> Write | None:
-    """Delete a pod if its budget allows it. None if there was nothing to write.
+def evict(registry: Registry, namespace: str, name: str, eviction: RawObject, intent: Intent) -> Write:
+    """Delete a pod if its budget allows it.
 
     Raises:
         StatusError: it does not (429), or a precondition fails (409).
@@ -83,8 +80,7 @@ def evict(
     if (eviction.get("metadata") or {}).get("name", name) != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options = deletion.options_of(mapping(eviction, "deleteOptions"), {})
-    if dry_run:
-        options["dryRun"] = ["All"]
+    dry_run = intent.dry_run or bool(options.get("dryRun"))
     pods = registry.builtin("", "pods")
     record = writes.current(pods, (namespace, name))
     pod = decode(record.data)
@@ -94,13 +90,21 @@ def evict(
     if counts and not pod["metadata"].get("deletionTimestamp"):
         budget = _budget_of(registry, pod)
         if budget is not None and not _unhealthy_may_go(pod, budget[1]):
-            _take(registry, budget, name, dry_run=bool(options.get("dryRun")))
-    return _delete(registry, pods, record, pod, options)
+            _take(registry, budget, name, dry_run=dry_run)
+    if dry_run:
+        return Write(record)
+    # What was said before of why the pod goes is kept, unlike upstream, which writes over it: a pod that
+    # stops at once would be gone before whoever evicts it could say it again.
+    target = condition(pod, _CONDITION["type"])
+    if target.get("status") != "True" or not target.get("reason"):
+        upsert_condition(pod, dict(_CONDITION), registry.timestamp())
+    marked = writes.put_as_is(registry, pods, record.key, pod).record
+    return deletion.delete(registry, pods, marked, without(options, "preconditions"))
 
 
 def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] | None:
     labels = pod["metadata"].get("labels") or {}
-    bucket, found = registry.builtin("policy", "poddisruptionbudgets").bucket, []
+    bucket, found = registry.bucket("poddisruptionbudgets", "policy"), []
     for record in bucket.newest_in(pod["metadata"]["namespace"]):
         budget = decode(record.data)
         given = budget["spec"].get("selector")
@@ -160,17 +164,3 @@ def _explained(name: str, status: RawObject) -> str:
     if healthy <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
     return f"{refused} ({allowed.get('reason')}): {said}" if said else refused
-
-
-def _delete(
-    registry: Registry, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
-) -> Write | None:
-    if options.get("dryRun"):
-        return None
-    # What was said before of why the pod goes is kept, unlike upstream, which writes over it: a pod that
-    # stops at once would be gone before whoever evicts it could say it again.
-    target = condition(pod, _CONDITION["type"])
-    if target.get("status") != "True" or not target.get("reason"):
-        upsert_condition(pod, dict(_CONDITION), registry.timestamp())
-    marked = writes.put_as_is(registry, endpoint, record.key, pod).record
-    return deletion.delete(registry, endpoint, marked, without(options, "preconditions"))

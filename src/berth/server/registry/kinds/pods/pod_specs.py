@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
 
 import msgspec
 
@@ -11,7 +11,7 @@ from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.validation.errors import FieldError
 from berth.server.fields import at
-from berth.server.registry.checks import decode_as
+from berth.server.registry.checks import containers_of, decode_as
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import workloads as tables
@@ -31,11 +31,10 @@ def drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) ->
 
 def drop_unserved(spec: RawObject) -> None:
     """Drop, in place, what is behind a gate that is off by default: the signal that ends a container."""
-    for name in ("containers", "initContainers"):
-        for container in spec.get(name) or ():
-            lifecycle = container.get("lifecycle")
-            if lifecycle and lifecycle.pop("stopSignal", None) and not lifecycle:
-                del container["lifecycle"]
+    for container in containers_of(spec):
+        lifecycle = container.get("lifecycle")
+        if lifecycle and lifecycle.pop("stopSignal", None) and not lifecycle:
+            del container["lifecycle"]
 
 
 def _pod(holder: RawObject) -> Pod:
@@ -60,6 +59,7 @@ def _set(spec: RawObject, name: str, value: object) -> None:
         spec[name] = msgspec.to_builtins(value)
 
 
+@dataclass(eq=False, kw_only=True)
 class TemplatedStrategy(Strategy):
     """A kind that pods are made of; upstream drops the fields of disabled gates there, too.
 
@@ -67,7 +67,7 @@ class TemplatedStrategy(Strategy):
     If the copy were another, it would not be known again, and made anew for ever.
     """
 
-    template: ClassVar[tuple[str, ...]] = ("spec", "template")
+    template: tuple[str, ...] = ("spec", "template")  # where it is
 
     def prepare_input(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         template = self._template(obj)
@@ -93,16 +93,11 @@ class TemplatedStrategy(Strategy):
         return found if isinstance(at(found, "spec"), dict) else None
 
 
-class PodTemplateStrategy(TemplatedStrategy):
-    """Nothing but a template."""
-
-    template = ("template",)
-
-
 STRATEGIES = (
-    PodTemplateStrategy(
+    TemplatedStrategy(
         served("v1", "PodTemplate"),
         columns=tables.POD_TEMPLATE,
+        template=("template",),
         returns_deleted=True,
     ),
 )

@@ -30,32 +30,27 @@ from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED, SCHEDULING_GA
 from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, upsert_condition, without
-from berth.server.registry import writes
+from berth.server.registry import checks, writes
 from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limits
-from berth.server.registry.kinds.cluster.nodes import topology_labels
+from berth.server.registry.kinds.cluster.basics import topology_labels
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.evictions import evict
-from berth.server.registry.kinds.pods.pod_specs import (
-    drop_disabled,
-    drop_unserved,
-    write_back,
-)
+from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
-from berth.server.registry.users import User
+from berth.server.registry.users import Intent, User
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
 from berth.server.tables import workloads as tables
 
-_UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
+_IMMUTABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
 _FOR_A_WHILE = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 _SUBRESOURCES = "attach binding eviction exec log portforward status"
@@ -118,13 +113,9 @@ class PodStrategy(Strategy):
             return 0
         return 1 if grace < 0 else grace
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
-        if subresource == "binding":
-            return errors.success(), bind(registry, *key, obj, user=user, dry_run=dry_run).done
-        write = evict(registry, *key, obj, dry_run=dry_run)
-        return errors.success(), write.done if write is not None else None
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+        act = bind if intent.subresource == "binding" else evict
+        return errors.success(), act(registry, *key, obj, intent).done
 
     def connect(self, obj: RawObject, subresource: str, query: Mapping[str, str]) -> bytes:
         if subresource != "portforward":
@@ -154,11 +145,8 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
-    def answer(
-        self, registry: Registry, obj: RawObject, key: Key, subresource: str, *, user: User, dry_run: bool
-    ) -> Answer:
-        write = bind(registry, key[0], "", obj, user=user, dry_run=dry_run)
-        return errors.success(), write.done
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+        return errors.success(), bind(registry, key[0], "", obj, intent).done
 
 
 STRATEGIES = (
@@ -217,25 +205,22 @@ def _begin_status(pod: RawObject) -> None:
     """A new pod is pending, whatever the client said."""
     status: RawObject = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
-        status["conditions"] = [
-            {
-                "type": POD_SCHEDULED,
-                "status": "False",
-                "reason": SCHEDULING_GATED,
-                "message": SCHEDULING_GATED_MESSAGE,
-                "lastProbeTime": None,
-                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
-            }
-        ]
+        gated = {
+            "type": POD_SCHEDULED,
+            "status": "False",
+            "reason": SCHEDULING_GATED,
+            "message": SCHEDULING_GATED_MESSAGE,
+            "lastProbeTime": None,
+            "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+        }
+        status["conditions"] = [gated]
     pod["status"] = status
 
 
 def qos_class(spec: RawObject) -> str:
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     guaranteed, any_given = True, False
-    for container in containers:
-        resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for container in checks.containers_of(spec):
+        requests, limits = (mapping(container, "resources", name) for name in ("requests", "limits"))
         for name in _COMPUTE:
             request, limit = requests.get(name), limits.get(name)
             any_given = any_given or positive(request) or positive(limit)
@@ -253,8 +238,7 @@ def _same(one: Any, other: Any) -> bool:  # noqa: ANN401
 
 
 def _judge_update(obj: RawObject, old: RawObject, gates: FeatureGates) -> list[FieldError]:
-    pod = decode_as(obj, Pod)
-    found = validate_pod(pod, gates)
+    found = validate_pod(decode_as(obj, Pod), gates)
     if _rules(obj) == _rules(old):  # stored by a server that asked for less: it must be able to go
         found = [error for error in found if not error.field.startswith(IN_ANNOTATION)]
     return found
@@ -334,9 +318,7 @@ def _check_container(pod: RawObject, name: str) -> None:
 # A scheduler's decision about a pod, written down once. Upstream: storage/storage.go, BindingREST.
 
 
-def bind(
-    registry: Registry, namespace: str, name: str, binding: RawObject, *, user: User, dry_run: bool
-) -> Write:
+def bind(registry: Registry, namespace: str, name: str, binding: RawObject, intent: Intent) -> Write:
     """Assign a pod to the node a Binding names; the pod's name may be left to the Binding."""
     metadata, target = binding.get("metadata") or {}, mapping(binding, "target")
     name = name or metadata.get("name") or ""
@@ -368,8 +350,8 @@ def bind(
         if given:
             pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
     if metadata.get("annotations"):
-        pods.strategy.authorize_write(registry, pod, decode(record.data), user)
-    if dry_run:
+        pods.strategy.authorize_write(registry, pod, decode(record.data), intent.user)
+    if intent.dry_run:
         return Write(record)
     upsert_condition(pod, {"type": POD_SCHEDULED, "status": "True"}, registry.timestamp())
     return writes.put_as_is(registry, pods, record.key, pod)

@@ -12,13 +12,12 @@ from typing import Any
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.errors import FieldError
-from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import JOB_NAME, JOB_UID
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
 from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, invalid, one_of, required, spec_of, unchanged
+from berth.server.registry.checks import Found, at_least, forbidden, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
@@ -33,13 +32,11 @@ _PODS_STAY = (
 )
 # The field that says more about a metric, by its type.
 _SOURCES = {
-    "ContainerResource": "containerResource",
-    "External": "external",
-    "Object": "object",
-    "Pods": "pods",
-    "Resource": "resource",
+    kind: kind[0].lower() + kind[1:]
+    for kind in ("ContainerResource", "External", "Object", "Pods", "Resource")
 }
 _TARGETS = ("Utilization", "Value", "AverageValue")
+_MORE_THAN_LEAST = "must be greater than or equal to `minReplicas`"
 _LONGEST_WINDOW, _LONGEST_PERIOD = 3600, 1800  # seconds
 
 
@@ -49,13 +46,13 @@ def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
 
 @dataclass(eq=False, kw_only=True)
 class _ControllerStrategy(TemplatedStrategy):
-    """What pods are made from again and again. `defaults`: of its spec."""
+    """What pods are made from again and again."""
 
-    defaults: RawObject = field(default_factory=dict)
+    spec_defaults: RawObject = field(default_factory=dict)
 
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
-        for name, value in self.defaults.items():
+        for name, value in self.spec_defaults.items():
             held = spec.setdefault(name, copy.deepcopy(value))
             if name in _ROLLOUTS and held.setdefault("type", _ROLLING) == _ROLLING:
                 held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
@@ -82,7 +79,7 @@ class WorkloadStrategy(_ControllerStrategy):
         yield from one_of("spec.template.spec.restartPolicy", policy, ("Always",), needed=False)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return unchanged(obj, old, "spec", "selector")
+        return checks.unchanged(obj, old, "spec", "selector")
 
 
 class ReplicationControllerStrategy(_ControllerStrategy):
@@ -123,7 +120,7 @@ class JobStrategy(TemplatedStrategy):
         yield from super().validate_update(obj, old)
         # The scheduling directives of a suspended job may still change.
         if not old["spec"].get("suspend") or at(old, "status", "startTime"):
-            yield from unchanged(obj, old, "spec", "template")
+            yield from checks.unchanged(obj, old, "spec", "template")
 
 
 def _check_policy(spec: RawObject, path: str) -> Found:
@@ -138,8 +135,6 @@ def _check_policy(spec: RawObject, path: str) -> Found:
 
 class CronJobStrategy(TemplatedStrategy):
     """A schedule of Jobs."""
-
-    template = ("spec", "jobTemplate", "spec", "template")
 
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
@@ -161,8 +156,7 @@ class CronJobStrategy(TemplatedStrategy):
                 yield invalid("spec.schedule", schedule, str(error))
         yield from one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _POLICIES, needed=False)
         for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-            if (spec.get(name) or 0) < 0:
-                yield invalid(f"spec.{name}", spec[name], NEGATIVE)
+            yield from at_least(f"spec.{name}", spec.get(name), 0)
         yield from _check_policy(mapping(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
 
     def validate_create(self, obj: RawObject) -> Found:
@@ -204,18 +198,17 @@ class AutoscalerStrategy(Strategy):
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
-        if isinstance(least, int) and least < 1:
-            yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
+        yield from at_least("spec.minReplicas", least, 1)
         if most == 0:
             yield required("spec.maxReplicas", "must be set and greater than 0")
-        elif most < 0:
-            yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
-        if isinstance(least, int) and most < least:
-            yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+        else:
+            yield from at_least("spec.maxReplicas", most, 1)
+        if isinstance(least, int):
+            yield from at_least("spec.maxReplicas", most, least, _MORE_THAN_LEAST)
         yield from _reference_errors("spec.scaleTargetRef", mapping(spec, "scaleTargetRef"))
         metrics = mappings(spec, "metrics")
-        for i, metric in enumerate(metrics):
-            yield from _metric_errors(f"spec.metrics[{i}]", metric)
+        for path, metric in checks.numbered("spec.metrics", metrics):
+            yield from _metric_errors(path, metric)
         if least == 0 and not {"Object", "External"} & {metric.get("type") for metric in metrics}:
             detail = "must specify at least one Object or External metric to support scaling to zero replicas"
             yield forbidden("spec.metrics", detail)
@@ -259,8 +252,7 @@ def _resource_errors(path: str, source: RawObject) -> Found:
         yield required(f"{path}.type", "must specify a metric target type")
     if kind not in _TARGETS:
         yield invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
-    if isinstance(share, int) and share < 1:
-        yield invalid(f"{path}.averageUtilization", share, "must be greater than 0")
+    yield from at_least(f"{path}.averageUtilization", share, 1, "must be greater than 0")
     if share is None and target.get("averageValue") is None:
         detail = "must set either a target raw value or a target utilization"
         yield required(f"{path}.averageUtilization", detail)
@@ -271,49 +263,38 @@ def _resource_errors(path: str, source: RawObject) -> Found:
 
 def _rules_errors(path: str, rules: RawObject) -> Found:
     window, at = rules.get("stabilizationWindowSeconds"), f"{path}.stabilizationWindowSeconds"
-    if isinstance(window, int) and window < 0:
-        yield invalid(at, window, "must be greater than or equal to zero")
+    yield from at_least(at, window, 0, "must be greater than or equal to zero")
     if isinstance(window, int) and window > _LONGEST_WINDOW:
         yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
-    for i, policy in enumerate(mappings(rules, "policies")):
-        value, period = policy.get("value") or 0, policy.get("periodSeconds") or 0
-        at = f"{path}.policies[{i}]"
-        if value <= 0:
-            yield invalid(f"{at}.value", value, "must be greater than zero")
-        if period <= 0:
-            yield invalid(f"{at}.periodSeconds", period, "must be greater than zero")
-        elif period > _LONGEST_PERIOD:
-            yield invalid(f"{at}.periodSeconds", period, f"must be less than or equal to {_LONGEST_PERIOD}")
+    for place, policy in checks.numbered(f"{path}.policies", mappings(rules, "policies")):
+        for name in ("value", "periodSeconds"):
+            yield from at_least(f"{place}.{name}", policy.get(name) or 0, 1, "must be greater than zero")
+        if (period := policy.get("periodSeconds") or 0) > _LONGEST_PERIOD:
+            detail = f"must be less than or equal to {_LONGEST_PERIOD}"
+            yield invalid(f"{place}.periodSeconds", period, detail)
 
 
 STRATEGIES = (
     ReplicationControllerStrategy(
         served("v1", "ReplicationController", short="rc", categories="all", subresources="scale status"),
         columns=tables.REPLICATION_CONTROLLER,
-        defaults={"replicas": 1},
+        spec_defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
-    Strategy(
-        served("apps/v1", "ControllerRevision"),
-        columns=tables.CONTROLLER_REVISION,
-        generation=False,
-    ),
+    Strategy(served("apps/v1", "ControllerRevision"), columns=tables.CONTROLLER_REVISION, generation=False),
     WorkloadStrategy(
         served("apps/v1", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=tables.DAEMON_SET,
-        defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
-        first_status={
-            "currentNumberScheduled": 0,
-            "numberMisscheduled": 0,
-            "desiredNumberScheduled": 0,
-            "numberReady": 0,
-        },
+        spec_defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
+        first_status=dict.fromkeys(
+            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+        ),
     ),
     WorkloadStrategy(
         served("apps/v1", "Deployment", short="deploy", categories="all", subresources="scale status"),
         columns=tables.DEPLOYMENT,
-        defaults={
+        spec_defaults={
             "replicas": 1,
             "revisionHistoryLimit": 10,
             "progressDeadlineSeconds": 600,
@@ -324,14 +305,14 @@ STRATEGIES = (
     WorkloadStrategy(
         served("apps/v1", "ReplicaSet", short="rs", categories="all", subresources="scale status"),
         columns=tables.REPLICA_SET,
-        defaults={"replicas": 1},
+        spec_defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
     WorkloadStrategy(
         served("apps/v1", "StatefulSet", short="sts", categories="all", subresources="scale status"),
         columns=tables.STATEFUL_SET,
-        defaults={
+        spec_defaults={
             "replicas": 1,
             "revisionHistoryLimit": 10,
             "podManagementPolicy": "OrderedReady",
@@ -343,13 +324,13 @@ STRATEGIES = (
     CronJobStrategy(
         served("batch/v1", "CronJob", short="cj", categories="all", subresources="status"),
         columns=tables.CRON_JOB,
+        template=("spec", "jobTemplate", "spec", "template"),
     ),
     JobStrategy(
         served("batch/v1", "Job", categories="all", subresources="status"),
         columns=tables.JOB,
         frozen=("spec.selector", "spec.completions"),
         fields=paths("status.successful", default="0"),
-        orphans_dependents=True,
         orphans_warning=_PODS_STAY,
     ),
     AutoscalerStrategy(

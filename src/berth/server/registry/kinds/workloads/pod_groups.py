@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar
 
 from berth.kube import names
 from berth.kube.objects import RawObject
@@ -17,7 +19,7 @@ from berth.kube.validation.errors import FieldError
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, has, invalid, once, one_of, required
+from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, once, one_of, required
 from berth.server.registry.kinds.pods.classes import resolve_group_priority
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import cluster as tables
@@ -37,21 +39,19 @@ _CONDITION_STATUSES = ("False", "True", "Unknown")
 class _PodGroupStrategyBase(Strategy):
     """What PodGroups and Workloads of both versions have in common."""
 
+    off: ClassVar[tuple[str, ...]] = _ALPHA_OFF  # the fields of gates that are off
+
     def is_served(self, version: KubernetesVersion) -> bool:
         return self.resource.version == version.pod_group_api
-
-    def converted(self, obj: RawObject) -> RawObject:
-        return converted(obj, self.resource.api_version)
 
 
 class PodGroupStrategy(_PodGroupStrategyBase):
     """Pods that are scheduled together."""
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        spec = obj.get("spec")
-        if isinstance(spec, dict):
-            _drop(spec, _ALPHA_OFF)
-            spec["disruptionMode"] = "Pod"
+        spec = mapping(obj, "spec")
+        _drop(spec, self.off)
+        spec["disruptionMode"] = "Pod"
 
     def validate_create(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
@@ -78,15 +78,17 @@ class PodGroupStrategy(_PodGroupStrategyBase):
 class BetaPodGroupStrategy(PodGroupStrategy):
     """The same in 1.37: groups have a priority, and their size may change."""
 
+    off = _BETA_OFF
+
     def default(self, obj: RawObject) -> None:
-        spec = obj.get("spec")
-        if isinstance(spec, dict) and spec.get("disruptionMode") is None:
+        spec = mapping(obj, "spec")
+        if spec.get("disruptionMode") is None:
             spec["disruptionMode"] = {"single": {}}
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         spec = obj.get("spec")
         if isinstance(spec, dict):
-            _drop(spec, _BETA_OFF)
+            _drop(spec, self.off)
             if old is None:
                 resolve_group_priority(registry, self.resource, obj)
 
@@ -106,11 +108,12 @@ class BetaPodGroupStrategy(PodGroupStrategy):
 class WorkloadDefinitionStrategy(_PodGroupStrategyBase):
     """A Workload: the templates of pod groups."""
 
-    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        for template in mappings(obj, "spec", "podGroupTemplates"):
-            _drop(template, _ALPHA_OFF)
-
     none = required(_AT_TEMPLATES)  # what is said if there is no template
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        mapping(obj, "spec").pop("compositePodGroupTemplates", None)
+        for template in mappings(obj, "spec", "podGroupTemplates"):
+            _drop(template, self.off)
 
     def validate_create(self, obj: RawObject) -> Found:
         templates = mappings(obj, "spec", "podGroupTemplates")
@@ -126,19 +129,14 @@ class WorkloadDefinitionStrategy(_PodGroupStrategyBase):
 class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
     """The same in 1.37: templates have a priority, and may change, but not come or go."""
 
-    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        spec = mapping(obj, "spec")
-        spec.pop("compositePodGroupTemplates", None)
-        for template in mappings(spec, "podGroupTemplates"):
-            _drop(template, _BETA_OFF)
-
+    off = _BETA_OFF
     none = invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
 
     def validate_create(self, obj: RawObject) -> Found:
         templates = mappings(obj, "spec", "podGroupTemplates")
         yield from super().validate_create(obj)
-        for i, template in enumerate(templates):
-            yield from _check_standing(template, f"{_AT_TEMPLATES}[{i}]")
+        for path, template in numbered(_AT_TEMPLATES, templates):
+            yield from _check_standing(template, path)
         if len({tuple(template.get(name) for name in _PRIORITY) for template in templates}) > 1:
             yield invalid("spec", None, "detected multiple priority configurations")
 
@@ -147,30 +145,6 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
         yield from _check_templates_change(
             *(mappings(one, "spec", "podGroupTemplates") for one in (obj, old))
         )
-
-
-STRATEGIES = (
-    PodGroupStrategy(
-        served(ALPHA, "PodGroup", subresources="status"),
-        columns=tables.POD_GROUP,
-        status_metadata=(),
-        generation=False,
-        converts=True,
-    ),
-    WorkloadDefinitionStrategy(
-        served(ALPHA, "Workload"), columns=tables.PLAIN, generation=False, converts=True
-    ),
-    BetaPodGroupStrategy(
-        served(BETA, "PodGroup", subresources="status"),
-        columns=tables.POD_GROUP,
-        status_metadata=(),
-        generation=False,
-        converts=True,
-    ),
-    BetaWorkloadDefinitionStrategy(
-        served(BETA, "Workload"), columns=tables.PLAIN, generation=False, converts=True
-    ),
-)
 
 
 def _drop(holder: RawObject, fields: Iterable[str]) -> None:
@@ -242,14 +216,10 @@ def _unchanged(new: RawObject, old: RawObject, path: str, *fields: str) -> Found
 def _check_policy(holder: RawObject, path: str) -> Found:
     policy, path = mapping(holder, "schedulingPolicy"), f"{path}.schedulingPolicy"
     yield from _check_one_of(policy, _POLICIES, path)
-    gang, at = policy.get("gang"), f"{path}.gang.minCount"
-    if gang is None:
-        return
-    count = mapping(gang).get("minCount") or 0
-    if not count:
-        yield required(at)
-    elif count < 1:
-        yield invalid(at, count, "must be greater than or equal to 1")
+    if policy.get("gang") is not None:
+        yield from has(f"{path}.gang", mapping(policy, "gang"), "minCount")
+        count = mapping(policy, "gang").get("minCount") or 1
+        yield from checks.at_least(f"{path}.gang.minCount", count, 1)
 
 
 def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
@@ -270,8 +240,7 @@ def _check_standing(holder: RawObject, path: str) -> Found:
     """How a group stands to others: how it is disrupted, and its priority."""
     if holder.get("disruptionMode") is not None:
         yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
-    if holder.get("priorityClassName"):
-        yield from checks.subdomain(f"{path}.priorityClassName", holder["priorityClassName"])
+    yield from checks.subdomain(f"{path}.priorityClassName", holder.get("priorityClassName"), needed=False)
     priority = holder.get("priority")
     if priority is not None and priority > _HIGHEST_PRIORITY:
         yield invalid(f"{path}.priority", priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")
@@ -293,11 +262,9 @@ def _check_workload(ref: RawObject, path: str, template: str) -> Found:
 
 def _check_controller(given: object) -> Found:
     ref, path = mapping(given), "spec.controllerRef"
-    if given is None:
-        return
-    if ref.get("apiGroup"):
-        yield from checks.subdomain(f"{path}.apiGroup", ref["apiGroup"])
-    yield from checks.reference(path, ref)
+    yield from checks.subdomain(f"{path}.apiGroup", ref.get("apiGroup"), needed=False)
+    if given is not None:
+        yield from checks.reference(path, ref)
 
 
 def _check_templates(templates: list[RawObject]) -> Found:
@@ -305,31 +272,48 @@ def _check_templates(templates: list[RawObject]) -> Found:
         yield checks.too_many(_AT_TEMPLATES, templates, MAX_TEMPLATES)
         return
     seen: set[object] = set()
-    for i, template in enumerate(templates):
-        yield from once(seen, f"{_AT_TEMPLATES}[{i}]", template.get("name"), template)
-    for i, template in enumerate(templates):
-        yield from checks.label(f"{_AT_TEMPLATES}[{i}].name", template.get("name"))
-        yield from _check_policy(template, f"{_AT_TEMPLATES}[{i}]")
+    for path, template in numbered(_AT_TEMPLATES, templates):
+        yield from once(seen, path, template.get("name"), template)
+    for path, template in numbered(_AT_TEMPLATES, templates):
+        yield from checks.label(f"{path}.name", template.get("name"))
+        yield from _check_policy(template, path)
 
 
 def _check_templates_change(new: list[RawObject], old: list[RawObject]) -> Found:
     before = {template.get("name"): template for template in old}
-    for i, template in enumerate(new):
-        at, known = f"{_AT_TEMPLATES}[{i}]", before.get(template.get("name"))
+    for path, template in numbered(_AT_TEMPLATES, new):
+        known = before.get(template.get("name"))
         if known is None:
-            yield forbidden(at, "item may not be added")
+            yield forbidden(path, "item may not be added")
             continue
-        yield from _unchanged(template, known, at, "disruptionMode", *_PRIORITY)
-        yield from _check_policy_change(template, known, at)
+        yield from _unchanged(template, known, path, "disruptionMode", *_PRIORITY)
+        yield from _check_policy_change(template, known, path)
     if before.keys() - {template.get("name") for template in new}:
         yield forbidden(_AT_TEMPLATES, "item may not be removed")
 
 
 def _check_conditions(conditions: list[RawObject]) -> Found:
     seen: set[object] = set()
-    for i, condition in enumerate(conditions):
-        path, kind = f"status.conditions[{i}]", condition.get("type") or ""
+    for path, condition in numbered("status.conditions", conditions):
+        kind = condition.get("type") or ""
         yield from once(seen, f"{path}.type", kind)
-        yield from each(f"{path}.type", kind, names.label_key_errors(str(kind)))
+        yield from checks.each(f"{path}.type", kind, names.label_key_errors(str(kind)))
         yield from one_of(f"{path}.status", condition.get("status") or "", _CONDITION_STATUSES, needed=False)
         yield from has(path, condition, "lastTransitionTime", "reason")
+
+
+STRATEGIES = tuple(
+    strategy(
+        served(version, kind, subresources="status" if kind == "PodGroup" else ""),
+        columns=columns,
+        status_metadata=(),
+        generation=False,
+        converted=partial(converted, api_version=version),
+    )
+    for strategy, version, kind, columns in (
+        (PodGroupStrategy, ALPHA, "PodGroup", tables.POD_GROUP),
+        (WorkloadDefinitionStrategy, ALPHA, "Workload", tables.PLAIN),
+        (BetaPodGroupStrategy, BETA, "PodGroup", tables.POD_GROUP),
+        (BetaWorkloadDefinitionStrategy, BETA, "Workload", tables.PLAIN),
+    )
+)

@@ -1,8 +1,13 @@
-"""Namespaces: one goes when its content has gone (upstream: pkg/registry/core/namespace)."""
+"""Nodes and namespaces, and kinds without rules of their own, which are stored as they come.
+
+Upstream: pkg/registry/core/namespace and plugin/pkg/admission/podtopologylabels.
+"""
 
 from __future__ import annotations
 
 from berth.kube.objects import RawObject
+from berth.kube.well_known import REGION, ZONE
+from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping
 from berth.server.registry.checks import spec_of
@@ -11,7 +16,8 @@ from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
-INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_TOPOLOGY_LABELS = (REGION, ZONE)
+_ADMISSION = "admissionregistration.k8s.io/v1"
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _TERMINATING = (
     "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "
@@ -51,6 +57,27 @@ class NamespaceStrategy(Strategy):
         obj["metadata"].pop("deletionGracePeriodSeconds", None)
 
 
+class NodeStrategy(Strategy):
+    """A node brings its status along; what it has is what pods may use, unless it says otherwise."""
+
+    def default(self, obj: RawObject) -> None:
+        status = obj.get("status")
+        if isinstance(status, dict):
+            spell_amounts(status.get("capacity"))
+            spell_amounts(status.get("allocatable"))
+            if status.get("capacity") and not status.get("allocatable"):
+                status["allocatable"] = dict(status["capacity"])
+        spec_of(obj)
+
+
+def topology_labels(registry: Registry, node: str) -> dict[str, str]:
+    """What a pod is told about where it runs."""
+    record = registry.bucket("nodes").newest(("", node))
+    if record is None:
+        return {}
+    return {key: record.labels[key] for key in _TOPOLOGY_LABELS if key in record.labels}
+
+
 STRATEGIES = (
     NamespaceStrategy(
         served("v1", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
@@ -58,5 +85,27 @@ STRATEGIES = (
         fields=paths("status.phase"),
         generation=False,
         status_on_create=True,
+    ),
+    NodeStrategy(
+        served("v1", "Node", namespaced=False, short="no", subresources="status"),
+        columns=tables.NODE,
+        fields=paths("spec.unschedulable", default="false"),
+        generation=False,
+        status_on_create=True,
+    ),
+    Strategy(
+        served("coordination.k8s.io/v1", "Lease"),
+        columns=tables.LEASE,
+        generation=False,
+        needs_version=True,
+        create_on_update=True,
+    ),
+    # Configurations of webhooks are stored but nobody is called.
+    *(
+        Strategy(
+            served(_ADMISSION, kind, namespaced=False, categories="api-extensions"),
+            columns=tables.WEBHOOKS,
+        )
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),
 )
