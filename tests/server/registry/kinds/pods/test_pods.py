@@ -179,3 +179,19 @@ def test_quality_of_service(client: Client, space: str) -> None:
     assert made("a", {}) == "BestEffort"
     assert made("b", {"requests": {"cpu": "1"}}) == "Burstable"
     assert made("c", {"limits": {"cpu": "1", "memory": "1Gi"}}) == "Guaranteed"
+
+
+def test_quality_of_service_of_a_pod_that_states_its_resources_as_a_whole(client: Client, space: str) -> None:
+    """What the pod states as a whole decides, whatever its containers state."""
+
+    def made(name: str, resources: Json, container: Json) -> str:
+        body = pod(name)
+        body["spec"]["resources"] = resources
+        body["spec"]["containers"][0]["resources"] = container
+        return str(client.made(f"{space}/pods", body)["status"]["qosClass"])
+
+    whole = {"cpu": "1", "memory": "1Gi"}
+    assert made("whole-a", {"requests": {"cpu": "1"}}, {"limits": whole}) == "Burstable"
+    assert made("whole-b", {"limits": whole}, {}) == "Guaranteed"
+    assert made("whole-c", {"limits": whole, "requests": whole}, {"requests": {"cpu": "1m"}}) == "Guaranteed"
+    assert made("whole-d", {"limits": whole}, {"requests": {"cpu": "1m"}}) == "Burstable"

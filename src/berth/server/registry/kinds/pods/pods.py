@@ -218,9 +218,10 @@ def _begin_status(pod: RawObject) -> None:
 
 
 def qos_class(spec: RawObject) -> str:
+    """By the resources of the pod as a whole, if it states them, else by those of each container."""
     guaranteed, any_given = True, False
-    for container in checks.containers_of(spec):
-        requests, limits = (mapping(container, "resources", name) for name in ("requests", "limits"))
+    for stated in (spec,) if spec.get("resources") is not None else checks.containers_of(spec):
+        requests, limits = (mapping(stated, "resources", name) for name in ("requests", "limits"))
         for name in _COMPUTE:
             request, limit = requests.get(name), limits.get(name)
             any_given = any_given or positive(request) or positive(limit)
