@@ -9,10 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from berth.kube.schema import patterns
-from berth.kube.schema.budget import step, told
+from berth.kube.schema.budget import step
 from berth.kube.schema.checks import join
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
+from berth.kube.text.words import told
 from berth.kube.validation.errors import (
     DUPLICATE,
     INVALID,

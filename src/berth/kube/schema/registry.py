@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from berth.kube.schema import builtin
-from berth.kube.schema.budget import told
 from berth.kube.schema.checks import conforms, problems, prune
 from berth.kube.schema.constraints import violations
 from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
+from berth.kube.text.words import told
 from berth.kube.validation.errors import FieldError
 
 Gvk = tuple[str, str, str]
@@ -36,8 +36,6 @@ class Schema:
 
     def unknown_fields(self, obj: dict[str, Any]) -> list[str]:
         """The paths of fields the kind does not have, ``spec.containers[0].imagee``; not all of many."""
-        if conforms(obj, self.root):
-            return []
         found = (problem.path for problem in problems(obj, self.root) if not problem.message)
         return list(told(found, _MOST_UNKNOWN, len))
 
@@ -46,8 +44,6 @@ class Schema:
 
         For a custom resource only its metadata is decoded like that; see :meth:`validate` for the rest.
         """
-        if conforms(obj, self.root):
-            return None
         found = (
             (problem.path, problem.message)
             for problem in problems(obj, self.root)
@@ -57,8 +53,7 @@ class Schema:
 
     def prune(self, obj: dict[str, Any]) -> dict[str, Any]:
         """The object without unknown fields; the same object if it has none."""
-        pruned: dict[str, Any] = prune(obj, self.root)
-        return pruned
+        return prune(obj, self.root)
 
     def apply_defaults(self, obj: dict[str, Any]) -> None:
         """Fill in a custom resource's defaults, in place; built-in kinds are defaulted elsewhere."""

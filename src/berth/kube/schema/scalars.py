@@ -46,19 +46,17 @@ def fits(value: object, node: SchemaNode) -> bool:
             return isinstance(value, str)
         case "string":
             return _mistake(value, node) is None
-    return True
+    return node.type == "any"
 
 
 def problem(value: object, node: SchemaNode, place: str) -> str:
     """Why :func:`fits` said no; `place` names the Go struct and field."""
-    if node.type == "string" and node.format:
-        mistake = _mistake(value, node)
-        if mistake:
-            return mistake
+    if node.type == "string" and (mistake := _mistake(value, node)):
+        return mistake
     shown = json_type(value)
     if shown == "number" and node.type == "integer":
         shown = f"number {value}"
-    return f"json: cannot unmarshal {shown} into Go struct field {place} of type {go_type(node)}"
+    return f"json: cannot unmarshal {shown} into {place} of type {go_type(node)}"
 
 
 def go_type(node: SchemaNode) -> str:
@@ -111,7 +109,7 @@ def _int_or_string_mistake(value: object) -> str | None:
 
 def _quantity_mistake(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        return quantity.FORM
     try:
         quantity.read(value if isinstance(value, str) else str(value))
     except quantity.QuantityError as error:

@@ -56,6 +56,10 @@ def _shown(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
 
 
+def unsupported(field: str, value: object, supported: Iterable[object]) -> FieldError:
+    return FieldError(field, NOT_SUPPORTED, f"supported values: {', '.join(map(_shown, supported))}", value)
+
+
 def key(name: str) -> str:
     """The path segment for an entry of a map, written ``[name]``."""
     return f"[{name}]"
@@ -124,5 +128,4 @@ class Errors(list[FieldError]):
             self.invalid((*path, "weight"), weight or 0, WEIGHT_RANGE)
 
     def not_supported(self, path: Path, value: object, supported: Sequence[str]) -> None:
-        detail = "supported values: " + ", ".join(f'"{name}"' for name in supported)
-        self.append(FieldError(render(path), NOT_SUPPORTED, detail, value))
+        self.append(unsupported(render(path), value, supported))
