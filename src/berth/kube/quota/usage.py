@@ -186,9 +186,6 @@ class QuotaEvaluator:
         return obj
 
     def usage(self, seen: Any, now: float) -> Amounts:  # noqa: ANN401, ARG002 - only pods end by time
-        return self._while_it_exists(seen)
-
-    def _while_it_exists(self, seen: Any) -> Amounts:  # noqa: ANN401, ARG002
         return self._each
 
     def in_scope(self, seen: Any, wanted: ScopeRequirement) -> bool:  # noqa: ANN401, ARG002
@@ -351,7 +348,7 @@ class ServiceQuota(QuotaEvaluator):
     def _counts(self, name: str) -> bool:
         return name in (self.count_name, "services", "services.nodeports", "services.loadbalancers")
 
-    def _while_it_exists(self, seen: RawObject) -> Amounts:
+    def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         spec = seen.get("spec") or {}
         kind, ports = spec.get("type"), spec.get("ports") or ()
         opened = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
@@ -374,7 +371,7 @@ class StorageQuota(QuotaEvaluator):
     def _counts(self, name: str) -> bool:
         return name in (self.count_name, *_STORAGE) or name.endswith(_STORAGE_OF_CLASS)
 
-    def _while_it_exists(self, seen: RawObject) -> Amounts:
+    def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         spec, status = seen.get("spec") or {}, seen.get("status") or {}
         used = {self.count_name: ONE, "persistentvolumeclaims": ONE}
         asked = amounts_in((spec.get("resources") or {}).get("requests")).get("storage")
@@ -402,7 +399,7 @@ class DeviceQuota(QuotaEvaluator):
     def _counts(self, name: str) -> bool:
         return name == self.count_name or name.endswith(_OF_DEVICE_CLASS)
 
-    def _while_it_exists(self, seen: RawObject) -> Amounts:
+    def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         counts: dict[str, int] = {}
         for request in ((seen.get("spec") or {}).get("devices") or {}).get("requests") or ():
             most: dict[str, int] = {}
