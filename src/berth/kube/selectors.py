@@ -196,7 +196,7 @@ def parse_node_selector(selector: NodeSelector | None) -> NodeTerms | None:
     terms = selector.node_selector_terms or ()
     return NodeTerms(
         tuple(
-            _parse_node_term(term, ("nodeSelectorTerms", i))
+            parse_node_term(term, Errors(), ("nodeSelectorTerms", i))
             for i, term in enumerate(terms)
             if term is not None and _has_content(term)
         )
@@ -206,7 +206,7 @@ def parse_node_selector(selector: NodeSelector | None) -> NodeTerms | None:
 def parse_preferred_terms(terms: Iterable[PreferredSchedulingTerm] | None) -> tuple[WeightedNodeTerm, ...]:
     """Terms without content or with weight 0 add nothing and are dropped."""
     return tuple(
-        WeightedNodeTerm(term.weight, _parse_node_term(term.preference, (i,)))
+        WeightedNodeTerm(term.weight, parse_node_term(term.preference, Errors(), (i,)))
         for i, term in enumerate(terms or ())
         if term.weight and term.preference is not None and _has_content(term.preference)
     )
@@ -216,8 +216,8 @@ def _has_content(term: NodeSelectorTerm) -> bool:
     return bool(term.match_expressions or term.match_fields)
 
 
-def _parse_node_term(term: NodeSelectorTerm, path: Path) -> NodeTerm:
-    errors = Errors()
+def parse_node_term(term: NodeSelectorTerm, errors: Errors, path: Path) -> NodeTerm:
+    """The term at `path`; what upstream cannot parse in it is added to `errors`."""
     labels = _valid(term.match_expressions, _check_expression, errors, (*path, "matchExpressions"))
     fields = _valid(term.match_fields, _check_field, errors, (*path, "matchFields"))
     return NodeTerm(labels, fields, tuple(map(str, errors)))

@@ -46,7 +46,6 @@ class AnnotationError(ValueError):
     ) -> None:
         dot = "." if path and not path.startswith("[") else ""
         self.field = f"metadata.annotations[{annotation}]{dot}{path}"
-        self.type = "FieldValueInvalid"
         self.detail = detail
         self.value = value
         super().__init__(f"{self.field}: {detail}")

@@ -304,18 +304,13 @@ def _resized(spec: PodSpec, status: PodStatus) -> PodSpec:
         each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions or ()
     )
 
-    def resized(containers: list[Container] | None, *, lasting: bool) -> list[Container]:
-        return [
-            _as_running(each, entries[each.name], infeasible=infeasible)
-            if each.name in entries and (lasting or is_sidecar(each))
-            else each
-            for each in containers or ()
-        ]
+    def resized(each: Container) -> Container:
+        entry = entries.get(each.name)
+        return each if entry is None else _as_running(each, entry, infeasible=infeasible)
 
+    init_containers = [resized(each) if is_sidecar(each) else each for each in spec.init_containers or ()]
     return replace(
-        spec,
-        containers=resized(spec.containers, lasting=True),
-        init_containers=resized(spec.init_containers, lasting=False),
+        spec, containers=list(map(resized, spec.containers or ())), init_containers=init_containers
     )
 
 

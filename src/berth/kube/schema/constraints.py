@@ -12,7 +12,7 @@ from berth.kube.schema import patterns
 from berth.kube.schema.budget import step
 from berth.kube.schema.checks import join
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
-from berth.kube.schema.scalars import fits
+from berth.kube.schema.scalars import fits, schema_type
 from berth.kube.text.words import told
 from berth.kube.validation.errors import (
     DUPLICATE,
@@ -102,23 +102,9 @@ def _has_type(value: object, node: SchemaNode) -> bool:
 
 
 def _wrong_type(value: object, node: SchemaNode, path: str) -> SchemaError:
-    found = _type_name(value)
+    found = schema_type(value)
     wanted = "integer,string" if node.format == INT_OR_STRING else node.type
     return SchemaError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
-
-
-_TYPE_NAMES: dict[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-}
-
-
-def _type_name(value: object) -> str:
-    return _TYPE_NAMES.get(type(value), "object")
 
 
 def _body(path: str) -> str:
@@ -207,8 +193,11 @@ def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldEr
     """A schema inside a combination: it constrains but does not introduce fields."""
     step()
     wanted = rule.get("type")
-    if isinstance(wanted, str) and _type_name(value) not in (wanted, "integer" if wanted == "number" else ""):
-        yield SchemaError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", _type_name(value))
+    if isinstance(wanted, str) and schema_type(value) not in (
+        wanted,
+        "integer" if wanted == "number" else "",
+    ):
+        yield SchemaError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", schema_type(value))
         return
     yield from _rules(value, rule, path)
     if isinstance(value, dict):

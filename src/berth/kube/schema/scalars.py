@@ -18,19 +18,25 @@ _time = re.compile(
 ).fullmatch
 
 
-_JSON_TYPES: dict[type, str] = {
+_TYPES: dict[type, str] = {
     type(None): "null",
-    bool: "bool",
-    int: "number",
+    bool: "boolean",
+    int: "integer",
     float: "number",
     str: "string",
     list: "array",
 }
+_OF_GO = {"boolean": "bool", "integer": "number"}
+
+
+def schema_type(value: object) -> str:
+    """The word that schemas have for the type of a JSON value."""
+    return _TYPES.get(type(value), "object")
 
 
 def json_type(value: object) -> str:
-    """The word Go's decoder has for a JSON value."""
-    return _JSON_TYPES.get(type(value), "object")
+    """The word that Go's decoder has for it."""
+    return _OF_GO.get(schema_type(value)) or schema_type(value)
 
 
 def fits(value: object, node: SchemaNode) -> bool:
