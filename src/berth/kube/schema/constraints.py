@@ -21,18 +21,11 @@ from berth.kube.validation.errors import (
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
+    TYPE_INVALID,
     FieldError,
 )
 
-TYPE_INVALID = "FieldValueTypeInvalid"
 _MOST_ERRORS = 1000  # that anybody is told of
-
-
-class SchemaError(FieldError, frozen=True):
-    """A field error that only schemas produce: of a value of the wrong type."""
-
-    def __str__(self) -> str:
-        return f"{self.field}: Invalid value: {json.dumps(self.value)}: {self.detail}"
 
 
 def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
@@ -101,10 +94,10 @@ def _has_type(value: object, node: SchemaNode) -> bool:
     return fits(value, node)
 
 
-def _wrong_type(value: object, node: SchemaNode, path: str) -> SchemaError:
+def _wrong_type(value: object, node: SchemaNode, path: str) -> FieldError:
     found = schema_type(value)
     wanted = "integer,string" if node.format == INT_OR_STRING else node.type
-    return SchemaError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
+    return FieldError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
 
 
 def _body(path: str) -> str:
@@ -197,7 +190,7 @@ def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldEr
         wanted,
         "integer" if wanted == "number" else "",
     ):
-        yield SchemaError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", schema_type(value))
+        yield FieldError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", schema_type(value))
         return
     yield from _rules(value, rule, path)
     if isinstance(value, dict):

@@ -188,7 +188,7 @@ def _combinations(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and pattern:
         try:
-            patterns.check(pattern)
+            patterns.compiled(pattern)
         except patterns.PatternError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             yield FieldError(f"{path}.pattern", INVALID, detail, pattern)

@@ -36,12 +36,17 @@ _WIDTHS = {
 TOO_DEEP = "nested too deeply"
 
 
-class YamlError(ValueError):
-    """The text is not YAML that Kubernetes would read; `line` counts from 1."""
+class MalformedTextError(ValueError):
+    """The text is not what it should be; `line` counts from 1."""
 
     def __init__(self, detail: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {detail}" if line else detail)
+        self.detail = detail
         self.line = line
+
+
+class YamlError(MalformedTextError):
+    """The text is not YAML that Kubernetes would read."""
 
 
 class DecodeError(ValueError):

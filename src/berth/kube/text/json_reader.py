@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.kube.text.decoding import TOO_DEEP, convert, without_nulls
+from berth.kube.text.decoding import TOO_DEEP, MalformedTextError, convert, without_nulls
 from berth.kube.text.words import told
 
 _T = TypeVar("_T")
@@ -26,13 +26,8 @@ _MOST_REPEATED = 100  # paths of keys that are told
 _byte_position = re.compile(r"\(byte (\d+)\)")
 
 
-class JsonError(ValueError):
-    """The text is not JSON; `line` counts from 1."""
-
-    def __init__(self, detail: str, line: int | None = None) -> None:
-        super().__init__(f"line {line}: {detail}" if line else detail)
-        self.detail = detail
-        self.line = line
+class JsonError(MalformedTextError):
+    """The text is not JSON."""
 
 
 class Head(msgspec.Struct, rename="camel", gc=False):

@@ -25,6 +25,7 @@ DUPLICATE = "FieldValueDuplicate"
 NOT_FOUND = "FieldValueNotFound"
 TOO_LONG = "FieldValueTooLong"
 TOO_MANY = "FieldValueTooMany"
+TYPE_INVALID = "FieldValueTypeInvalid"  # only schemas find that
 
 _WORDS = {
     REQUIRED: "Required value",
@@ -35,6 +36,7 @@ _WORDS = {
     NOT_FOUND: "Not found",
     TOO_LONG: "Too long",
     TOO_MANY: "Too many",
+    TYPE_INVALID: "Invalid value",
 }
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
