@@ -6,8 +6,9 @@ matter), so equal selectors written by different pods can share one entry in an 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from berth.kube import names
@@ -21,7 +22,6 @@ from berth.kube.objects import (
     PodDisruptionBudget,
     PreferredSchedulingTerm,
 )
-from berth.kube.validation.errors import Errors, Path, key
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
 LABEL_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
@@ -196,7 +196,7 @@ def parse_node_selector(selector: NodeSelector | None) -> NodeTerms | None:
     terms = selector.node_selector_terms or ()
     return NodeTerms(
         tuple(
-            parse_node_term(term, Errors(), ("nodeSelectorTerms", i))
+            _parse_node_term(term, f"nodeSelectorTerms[{i}]")
             for i, term in enumerate(terms)
             if term is not None and _has_content(term)
         )
@@ -206,7 +206,7 @@ def parse_node_selector(selector: NodeSelector | None) -> NodeTerms | None:
 def parse_preferred_terms(terms: Iterable[PreferredSchedulingTerm] | None) -> tuple[WeightedNodeTerm, ...]:
     """Terms without content or with weight 0 add nothing and are dropped."""
     return tuple(
-        WeightedNodeTerm(term.weight, parse_node_term(term.preference, Errors(), (i,)))
+        WeightedNodeTerm(term.weight, _parse_node_term(term.preference, f"[{i}]"))
         for i, term in enumerate(terms or ())
         if term.weight and term.preference is not None and _has_content(term.preference)
     )
@@ -216,58 +216,67 @@ def _has_content(term: NodeSelectorTerm) -> bool:
     return bool(term.match_expressions or term.match_fields)
 
 
-def parse_node_term(term: NodeSelectorTerm, errors: Errors, path: Path) -> NodeTerm:
-    """The term at `path`; what upstream cannot parse in it is added to `errors`."""
-    labels = _valid(term.match_expressions, _check_expression, errors, (*path, "matchExpressions"))
-    fields = _valid(term.match_fields, _check_field, errors, (*path, "matchFields"))
-    return NodeTerm(labels, fields, tuple(map(str, errors)))
+def _parse_node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
+    errors: list[str] = []
+    labels, fields = [], []
+    for i, e in enumerate(term.match_expressions or ()):
+        found = _expression_errors(e, f"{path}.matchExpressions[{i}]")
+        errors += found
+        if not found:
+            labels.append(_requirement(e))
+    for i, e in enumerate(term.match_fields or ()):
+        found = _field_errors(e, f"{path}.matchFields[{i}]")
+        errors += found
+        if not found:
+            fields.append(_requirement(e))
+    return NodeTerm(tuple(labels), tuple(fields), tuple(errors))
 
 
-def _valid(
-    given: list[NodeSelectorRequirement] | None,
-    check: Callable[[NodeSelectorRequirement, Errors, Path], None],
-    errors: Errors,
-    path: Path,
-) -> tuple[Requirement, ...]:
-    found = []
-    for i, requirement in enumerate(given or ()):
-        known = len(errors)
-        check(requirement, errors, (*path, i))
-        if len(errors) == known:
-            found.append(_requirement(requirement))
-    return tuple(found)
+def _invalid(path: str, value: object, message: str) -> str:
+    return f"{path}: Invalid value: {json.dumps(value, ensure_ascii=False)}: {message}"
 
 
-def _check_expression(e: NodeSelectorRequirement, errors: Errors, path: Path) -> None:
+def _unsupported(path: str, value: str, supported: Iterable[str]) -> str:
+    return f"{path}: Unsupported value: {json.dumps(value)}: supported values: " + ", ".join(
+        json.dumps(s) for s in supported
+    )
+
+
+def _expression_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
     operator, values = e.operator or "", e.values or []
     if operator not in NODE_OPERATORS:
-        errors.not_supported((*path, "operator"), operator, NODE_OPERATORS)
-        return
+        return [_unsupported(f"{path}.operator", operator, NODE_OPERATORS)]
+    errors = []
     if bad_key := names.label_key_errors(e.key or ""):
-        errors.invalid((*path, "key"), e.key or "", "; ".join(bad_key))
+        errors.append(_invalid(f"{path}.key", e.key or "", "; ".join(bad_key)))
     if operator in (IN, NOT_IN) and not values:
-        errors.invalid((*path, "values"), values, "for 'in', 'notin' operators, values set can't be empty")
+        message = "for 'in', 'notin' operators, values set can't be empty"
+        errors.append(_invalid(f"{path}.values", values, message))
     if operator in (EXISTS, DOES_NOT_EXIST) and values:
-        errors.invalid((*path, "values"), values, "values set must be empty for exists and does not exist")
+        message = "values set must be empty for exists and does not exist"
+        errors.append(_invalid(f"{path}.values", values, message))
     if operator in (GT, LT):
         if len(values) != 1:
-            detail = "for 'Gt', 'Lt' operators, exactly one value is required"
-            errors.invalid((*path, "values"), values, detail)
-        for i, value in enumerate(values):
-            if parse_int64(value) is None:
-                detail = "for 'Gt', 'Lt' operators, the value must be an integer"
-                errors.invalid((*path, "values", i), value, detail)
+            message = "for 'Gt', 'Lt' operators, exactly one value is required"
+            errors.append(_invalid(f"{path}.values", values, message))
+        errors += [
+            _invalid(f"{path}.values[{i}]", v, "for 'Gt', 'Lt' operators, the value must be an integer")
+            for i, v in enumerate(values)
+            if parse_int64(v) is None
+        ]
     for i, value in enumerate(values):
         if bad_value := names.label_value_errors(value):
-            errors.invalid((*path, "values", i, key(e.key or "")), value, "; ".join(bad_value))
+            errors.append(_invalid(f"{path}.values[{i}][{e.key or ''}]", value, "; ".join(bad_value)))
+    return errors
 
 
-def _check_field(e: NodeSelectorRequirement, errors: Errors, path: Path) -> None:
+def _field_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
     operator, values = e.operator or "", e.values or []
     if operator not in (IN, NOT_IN):
-        errors.not_supported((*path, "operator"), operator, (IN, NOT_IN))
-    elif len(values) != 1:
-        errors.invalid((*path, "values"), values, "must have one element")
+        return [_unsupported(f"{path}.operator", operator, (IN, NOT_IN))]
+    if len(values) != 1:
+        return [_invalid(f"{path}.values", values, "must have one element")]
+    return []
 
 
 def is_guarded(metadata: ObjectMeta, budget: PodDisruptionBudget) -> bool:

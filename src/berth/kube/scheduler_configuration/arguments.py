@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from berth.kube import names
-from berth.kube.objects import NodeAffinity, NodeSelectorTerm, TopologySpreadConstraint
+from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, Shape
-from berth.kube.selectors import parse_node_term
+from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
 from berth.kube.times import DurationError, parse_duration
-from berth.kube.validation.errors import Errors, Path, render
+from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, render
 from berth.kube.well_known import DO_NOT_SCHEDULE, PREFERRED_DURING_SCHEDULING, SCHEDULE_ANYWAY
 
 _GROUP = plugins.API_VERSION.partition("/")[0]
@@ -118,11 +118,23 @@ def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: ParsedArgument
 def _node_affinity(args: wire.NodeAffinityArgs, reading: ParsedArguments, path: Path) -> None:
     added, path = args.added_affinity or NodeAffinity(), (*path, "addedAffinity")
     for name, selector in added.required:
-        for i, term in enumerate((selector.node_selector_terms if selector else None) or ()):
-            parse_node_term(term or NodeSelectorTerm(), reading.errors, (*path, name, "nodeSelectorTerms", i))
-    for i, weighted in enumerate(added.preferred_during_scheduling_ignored_during_execution or ()):
-        if weighted.weight and weighted.preference is not None:
-            parse_node_term(weighted.preference, reading.errors, (*path, PREFERRED_DURING_SCHEDULING, i))
+        parsed = parse_node_selector(selector)
+        _check_terms(parsed.terms if parsed else (), f"{render((*path, name))}.", reading.errors)
+    preferred = parse_preferred_terms(added.preferred_during_scheduling_ignored_during_execution)
+    place = render((*path, PREFERRED_DURING_SCHEDULING))
+    _check_terms([weighted.term for weighted in preferred], place, reading.errors)
+
+
+def _check_terms(terms: Sequence[NodeTerm], place: str, errors: Errors) -> None:
+    """What the selectors' parser says, which has put it into words already."""
+    for sentence in (sentence for term in terms for sentence in term.errors):
+        where, _, rest = sentence.partition(": ")
+        errors.append(_WordedError(f"{place}{where}", INVALID, rest))
+
+
+class _WordedError(FieldError, frozen=True):
+    def __str__(self) -> str:
+        return f"{self.field}: {self.detail}"
 
 
 def _pod_topology_spread(args: wire.PodTopologySpreadArgs, reading: ParsedArguments, path: Path) -> None:
