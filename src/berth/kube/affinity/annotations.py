@@ -63,8 +63,16 @@ def effective_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinit
     return _both(enabled_affinity(pod.spec.affinity, gates), annotated_affinity(pod, gates))
 
 
+def followed_affinity(pod: Pod) -> Affinity | None:
+    """The same, without an annotation that cannot be read: nobody follows that."""
+    try:
+        return effective_affinity(pod)
+    except AnnotationError:
+        return pod.spec.affinity
+
+
 def stated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> tuple[tuple[str, Affinity], ...]:
-    """The same rules as they are written: where they stand, and what stands there.
+    """The rules in force as they are written: where they stand, and what stands there.
 
     Raises:
         AnnotationError: the annotation is not an affinity object.

@@ -9,13 +9,12 @@ A pod that has a node is charged only for rules against namespaces that are ther
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError, effective_affinity
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, followed_affinity
 from berth.kube.affinity.anti_affinity import matches_any_namespace, required_terms
 from berth.kube.amounts.quantity import Quantity, QuantityError, milli_value, value
 from berth.kube.amounts.resource_lists import whole
@@ -197,8 +196,7 @@ def exclusion_of(pod: Pod) -> Exclusion | None:
         pod.metadata.annotations or ()
     ):
         return None
-    with contextlib.suppress(AnnotationError):  # nobody follows one that cannot be read
-        affinity = effective_affinity(pod)
+    affinity = followed_affinity(pod)
     own = pod.metadata.namespace or ""
     rules = [_closing_rule(term) for _, term in required_terms(affinity) if closes(term, own)]
     if not rules:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
-from berth.kube.affinity.annotations import AnnotationError, effective_affinity
+from berth.kube.affinity.annotations import followed_affinity
 from berth.kube.amounts.quantity import Quantity, stored
 from berth.kube.amounts.resource_lists import (
     ONE,
@@ -88,14 +88,6 @@ def requirements_of(spec: RawObject) -> Iterator[ScopeRequirement]:
     for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         values = tuple(map(str, item.get("values") or ()))
         yield ScopeRequirement(str(item.get("scopeName")), str(item.get("operator")), values)
-
-
-def _affinity(pod: Pod) -> Affinity | None:
-    """With the rules of the annotation; nobody follows one that cannot be read."""
-    try:
-        return effective_affinity(pod)
-    except AnnotationError:
-        return pod.spec.affinity
 
 
 def has_deadline(spec: PodSpec) -> bool:
@@ -224,7 +216,7 @@ class PodQuota(QuotaEvaluator):
             name = seen.spec.priority_class_name
             return wanted.matches((name,) if name else ())
         if wanted.scope == CROSS_NAMESPACE:
-            return _looks_abroad(_affinity(seen))
+            return _looks_abroad(followed_affinity(seen))
         judge = _JUDGES.get(wanted.scope)
         return judge is not None and judge(seen.spec)
 
