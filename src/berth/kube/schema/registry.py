@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, get_args
 
 from berth.kube.schema import builtin
@@ -69,18 +70,11 @@ class SchemaRegistry:
     """The schemas of all kinds that are served."""
 
     def __init__(self) -> None:
-        self._builtin: dict[Gvk, Schema | None] = {}
         self._custom: dict[Gvk, Schema] = {}
         self._by_crd: dict[str, list[Gvk]] = {}
 
     def for_kind(self, group: str, version: str, kind: str) -> Schema | None:
-        key = (group, version, kind)
-        custom = self._custom.get(key)
-        if custom is not None:
-            return custom
-        if key not in self._builtin:
-            self._builtin[key] = _builtin_schema(group, version, kind)
-        return self._builtin[key]
+        return self._custom.get((group, version, kind)) or _builtin_schema(group, version, kind)
 
     def custom(self) -> dict[tuple[str, str], Schema]:
         """The schemas of custom resources by apiVersion and kind."""
@@ -107,6 +101,7 @@ def _name(crd: Mapping[str, Any]) -> str:
     return str((crd.get("metadata") or {}).get("name", ""))
 
 
+@cache
 def _builtin_schema(group: str, version: str, kind: str) -> Schema | None:
     home = builtin.package_of(group, version)
     if home is None or kind not in builtin.package(home).types:
