@@ -364,7 +364,8 @@ class StorageQuota(QuotaEvaluator):
         asked = amounts_in((spec.get("resources") or {}).get("requests")).get("storage")
         if asked is not None:
             allocated = amounts_in(status.get("allocatedResources")).get("storage", asked)
-            used["requests.storage"] = _whole_bytes(allocated if allocated.exceeds(asked) else asked)
+            most = allocated if allocated.exceeds(asked) else asked
+            used["requests.storage"] = whole(most.value) if most.milli_value % 1000 else most
         annotated = (seen["metadata"].get("annotations") or {}).get(BETA_STORAGE_CLASS)
         if kind := annotated or spec.get("storageClassName"):
             used |= {f"{kind}{_OF_STORAGE_CLASS}{name}": used[name] for name in _STORAGE if name in used}
@@ -372,10 +373,6 @@ class StorageQuota(QuotaEvaluator):
 
     def in_scope(self, seen: RawObject, wanted: ScopeRequirement) -> bool:
         return wanted.scope == VOLUME_ATTRIBUTES_CLASS and wanted.matches(_attributes_classes(seen))
-
-
-def _whole_bytes(amount: Quantity) -> Quantity:
-    return amount if amount.milli_value % 1000 == 0 else whole(amount.value)
 
 
 class DeviceQuota(QuotaEvaluator):

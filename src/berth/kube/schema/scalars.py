@@ -138,10 +138,6 @@ def _bytes_mistake(value: object) -> str | None:
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        return f"illegal base64 data at input byte {_first_illegal(value)}"
+        first = re.search(r"[^A-Za-z0-9+/]", value)
+        return f"illegal base64 data at input byte {first.start() if first else len(value)}"
     return None
-
-
-def _first_illegal(text: str) -> int:
-    found = re.search(r"[^A-Za-z0-9+/]", text)
-    return found.start() if found else len(text)

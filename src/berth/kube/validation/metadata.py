@@ -85,13 +85,9 @@ def check_pod_annotations(annotations: Mapping[str, str], node_name: str | None,
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid((*path, key(MIRROR_POD)), annotations[MIRROR_POD], detail)
     cost = annotations.get(POD_DELETION_COST)
-    if cost is not None and not _is_deletion_cost(cost):
+    number = parse_int64(cost) if cost is not None and _deletion_cost(cost) else None
+    if cost is not None and (number is None or not -(2**31) <= number < 2**31):
         errors.invalid((*path, key(POD_DELETION_COST)), cost, "must be a 32bit integer")
-
-
-def _is_deletion_cost(text: str) -> bool:
-    number = parse_int64(text) if _deletion_cost(text) else None
-    return number is not None and -(2**31) <= number < 2**31
 
 
 def _check_owners(owners: list[OwnerReference], errors: Errors, path: Path) -> None:
