@@ -105,19 +105,14 @@ def _map_list(items: list[_T] | None, change: Callable[[_T, _A], _T], by: _A) ->
 def _default_container(container: Container, host_network: bool) -> Container:
     resources, ports = container.resources, container.ports
     if resources is not None and resources.limits:
-        resources = _default_requests(resources)
+        limits, requests = resources.limits, resources.requests or {}
+        if not limits.keys() <= requests.keys():
+            resources = replace(resources, requests={**limits, **requests})
     if ports:
         ports = _map_list(ports, _default_port, host_network)
     if resources is container.resources and ports is container.ports:
         return container  # as nearly every one: this runs for every container
     return replace(container, resources=resources, ports=ports)
-
-
-def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
-    limits, requests = resources.limits or {}, resources.requests or {}
-    if limits.keys() <= requests.keys():
-        return resources
-    return replace(resources, requests={**limits, **requests})
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:

@@ -40,7 +40,8 @@ def _value(value: Any, node: SchemaNode, path: str) -> Iterator[FieldError]:  # 
     if value is None and node.nullable:
         return
     if value is None or not _has_type(value, node):
-        yield _wrong_type(value, node, path)
+        found, wanted = schema_type(value), "integer,string" if node.format == INT_OR_STRING else node.type
+        yield FieldError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
         return
     if node.rules:
         yield from _rules(value, node.rules, path)
@@ -92,12 +93,6 @@ def _has_type(value: object, node: SchemaNode) -> bool:
         case "string" if node.format != INT_OR_STRING:
             return isinstance(value, str)
     return fits(value, node)
-
-
-def _wrong_type(value: object, node: SchemaNode, path: str) -> FieldError:
-    found = schema_type(value)
-    wanted = "integer,string" if node.format == INT_OR_STRING else node.type
-    return FieldError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
 
 
 def _body(path: str) -> str:
