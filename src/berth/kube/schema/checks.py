@@ -58,15 +58,6 @@ class _Place(NamedTuple):
     struct: str = ""
     fields: str = ""
 
-    def field(self, name: str, struct: str) -> _Place:
-        return _Place(join(self.path, name), struct, join(self.fields, name))
-
-    def entry(self, name: str) -> _Place:
-        return self._replace(path=join(self.path, name))
-
-    def item(self, index: int) -> _Place:
-        return self._replace(path=f"{self.path}[{index}]")
-
     @property
     def go(self) -> str:
         return f"Go struct field {self.struct}.{self.fields}" if self.fields else "Go value"
@@ -89,7 +80,7 @@ def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]
         yield from _walk_object(value, node, place)
     elif node.type == "array" and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _walk(item, node.element(), place.item(index))
+            yield from _walk(item, node.element(), place._replace(path=f"{place.path}[{index}]"))
     elif not fits(value, node):
         yield FieldProblem(place.path, problem(value, node, place.go))
 
@@ -97,15 +88,15 @@ def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]
 def _walk_object(value: dict[str, Any], node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:
     if node.values is not None:
         for name, item in value.items():
-            yield from _walk(item, node.values, place.entry(name))
+            yield from _walk(item, node.values, place._replace(path=join(place.path, name)))
     elif node.struct is not None:
         short = node.struct.short_name
         for name, item in value.items():
-            known = node.struct.fields.get(name)
+            known, path = node.struct.fields.get(name), join(place.path, name)
             if known is not None:
-                yield from _walk(item, known, place.field(name, short))
+                yield from _walk(item, known, _Place(path, short, join(place.fields, name)))
             elif not node.preserve_unknown:
-                yield FieldProblem(join(place.path, name))
+                yield FieldProblem(path)
 
 
 def prune(value: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
