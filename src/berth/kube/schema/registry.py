@@ -14,7 +14,7 @@ from typing import Any, get_args
 from berth.kube.schema import builtin
 from berth.kube.schema.checks import conforms, problems, prune
 from berth.kube.schema.constraints import violations
-from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
+from berth.kube.schema.nodes import FREE_FORM, INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
 from berth.kube.text.words import told
 from berth.kube.validation.errors import FieldError
 
@@ -182,11 +182,7 @@ def _as_object(node: SchemaNode, schema: Mapping[str, Any], name: str, depth: in
     extra = schema.get("additionalProperties")
     properties = schema.get("properties") or {}
     if extra and not properties:
-        node.values = (
-            _node(extra, f"{name}.values", depth + 1)
-            if isinstance(extra, dict)
-            else SchemaNode(type="any", preserve_unknown=True)
-        )
+        node.values = _node(extra, f"{name}.values", depth + 1) if isinstance(extra, dict) else FREE_FORM
         return
     required = frozenset(schema.get("required") or ())
     fields = {field: _node(inner, f"{name}.{field}", depth + 1) for field, inner in properties.items()}
