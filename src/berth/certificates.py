@@ -15,26 +15,22 @@ LOOPBACK = ("127.0.0.1", "::1")
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound to
 
 
+Authority = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
+
+
 def self_signed(common: str, names: Iterable[str], now: dt.datetime) -> tuple[bytes, bytes]:
     """A certificate for a server that nobody vouches for, and its key, both as PEM."""
-    key = new_key()
-    subject = named(common)
-    builder = begin(subject, subject, key.public_key(), now, days=365)
-    certificate = serving(builder, alternative_names(names)).sign(key, hashes.SHA256())
-    return certificate.public_bytes(serialization.Encoding.PEM), pem(key)
-
-
-Authority = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
+    return issue(None, common, names, now, days=365)
 
 
 def new_authority(common: str, now: dt.datetime, days: int) -> Authority:
     """The key and certificate of one that vouches for servers, and for no further authorities."""
     key = new_key()
-    name = named(common)
+    name = _named(common)
     certificate = (
-        begin(name, name, key.public_key(), now, days)
+        _begin(name, name, key.public_key(), now, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage(sign_certificates=True), critical=True)
+        .add_extension(_usage(sign_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -42,14 +38,25 @@ def new_authority(common: str, now: dt.datetime, days: int) -> Authority:
 
 
 def issue(
-    authority: Authority, common: str, names: list[x509.GeneralName], now: dt.datetime, days: int
+    authority: Authority | None, common: str, names: Iterable[str], now: dt.datetime, days: int
 ) -> tuple[bytes, bytes]:
-    """A certificate for a server that the authority vouches for, and its key, both as PEM."""
-    key = new_key()
-    ca_key, ca_certificate = authority
-    builder = begin(named(common), ca_certificate.subject, key.public_key(), now, days)
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    certificate = serving(builder, names).add_extension(issuer, critical=False).sign(ca_key, hashes.SHA256())
+    """A certificate for a server that the authority, or only itself, vouches for, and its key, both as PEM.
+
+    It is good for being a server of these names and for nothing else.
+    """
+    key, subject = new_key(), _named(common)
+    signer, issuer = (authority[0], authority[1].subject) if authority else (key, subject)
+    builder = (
+        _begin(subject, issuer, key.public_key(), now, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(sign_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternative_names(names)), critical=False)
+    )
+    if authority:
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+        builder = builder.add_extension(identifier, critical=False)
+    certificate = builder.sign(signer, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), pem(key)
 
 
@@ -57,16 +64,12 @@ def new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def named(common: str) -> x509.Name:
+def _named(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def begin(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    now: dt.datetime,
-    days: int,
+def _begin(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, days: int
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -79,17 +82,7 @@ def begin(
     )
 
 
-def serving(builder: x509.CertificateBuilder, names: list[x509.GeneralName]) -> x509.CertificateBuilder:
-    """A certificate that is good for being a server of these names and for nothing else."""
-    return (
-        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(usage(sign_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-    )
-
-
-def usage(*, sign_certificates: bool) -> x509.KeyUsage:
+def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=sign_certificates,

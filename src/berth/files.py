@@ -8,14 +8,9 @@ import shutil
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file, which keeps its mode."""
-    _replace(path, content, None)
-
-
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file by one that only its owner can read."""
-    _replace(path, content, 0o600)
+    write_whole(path, content, 0o600)
 
 
 def sync_folder(folder: Path) -> None:
@@ -27,8 +22,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _replace(path: Path, content: bytes, mode: int | None) -> None:
-    """Replace the file that a path or link leads to; write into what is no regular file, such as a device."""
+def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Replace the file that a path or link leads to; without a `mode` it keeps its own.
+
+    What is no regular file, such as a device, is written into.
+    """
     if path.exists() and not path.is_file():
         with path.open("wb", buffering=0) as device:
             rest = memoryview(content)

@@ -10,7 +10,7 @@ from berth.kube import names
 @pytest.mark.parametrize("key", ["app", "a", "example.com/App_1.x-y", "x" * 63, f"{'d' * 253}/n", "9"])
 def test_label_keys_that_are_fine(key: str) -> None:
     """A name of up to 63 characters, with a DNS subdomain before it or not."""
-    assert names.label_key_errors(key) == []
+    assert names.label_key_errors(key) == ()
 
 
 @pytest.mark.parametrize(

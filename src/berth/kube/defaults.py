@@ -43,6 +43,7 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")
+_H = TypeVar("_H", PodAffinityTerm, TopologySpreadConstraint)
 
 
 def default_pod(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
@@ -104,19 +105,14 @@ def _map_list(items: list[_T] | None, change: Callable[[_T, _A], _T], by: _A) ->
 def _default_container(container: Container, host_network: bool) -> Container:
     resources, ports = container.resources, container.ports
     if resources is not None and resources.limits:
-        resources = _default_requests(resources)
+        limits, requests = resources.limits, resources.requests or {}
+        if not limits.keys() <= requests.keys():
+            resources = replace(resources, requests={**limits, **requests})
     if ports:
         ports = _map_list(ports, _default_port, host_network)
     if resources is container.resources and ports is container.ports:
         return container  # as nearly every one: this runs for every container
     return replace(container, resources=resources, ports=ports)
-
-
-def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
-    limits, requests = resources.limits or {}, resources.requests or {}
-    if limits.keys() <= requests.keys():
-        return resources
-    return replace(resources, requests={**limits, **requests})
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
@@ -186,7 +182,7 @@ def merge_label_keys(pod: Pod) -> Pod:
     if not labels:
         return pod
     affinity = merge_affinity_keys(spec.affinity, labels)
-    constraints = _map_list(spec.topology_spread_constraints, _merge_constraint, labels)
+    constraints = _map_list(spec.topology_spread_constraints, _merge_keys, labels)
     return changed(pod, spec=changed(spec, affinity=affinity, topology_spread_constraints=constraints))
 
 
@@ -207,8 +203,8 @@ def _merge_pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str])
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
     return changed(
         affinity,
-        required_during_scheduling_required_during_execution=_map_list(execution, _merge_term, labels),
-        required_during_scheduling_ignored_during_execution=_map_list(required, _merge_term, labels),
+        required_during_scheduling_required_during_execution=_map_list(execution, _merge_keys, labels),
+        required_during_scheduling_ignored_during_execution=_map_list(required, _merge_keys, labels),
         preferred_during_scheduling_ignored_during_execution=_map_list(preferred, _merge_weighted, labels),
     )
 
@@ -217,26 +213,16 @@ def _merge_weighted(weighted: WeightedPodAffinityTerm, labels: Mapping[str, str]
     term = weighted.pod_affinity_term
     if term is None:
         return weighted
-    return changed(weighted, pod_affinity_term=_merge_term(term, labels))
+    return changed(weighted, pod_affinity_term=_merge_keys(term, labels))
 
 
-def _merge_term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
-    selector = term.label_selector
-    if selector is None or not (term.match_label_keys or term.mismatch_label_keys):
-        return term
-    merged = _with_keys(selector, term.match_label_keys, IN, labels)
-    merged = _with_keys(merged, term.mismatch_label_keys, NOT_IN, labels)
-    return changed(term, label_selector=merged)
-
-
-def _merge_constraint(
-    constraint: TopologySpreadConstraint, labels: Mapping[str, str]
-) -> TopologySpreadConstraint:
-    selector = constraint.label_selector
-    if selector is None or not constraint.match_label_keys:
-        return constraint
-    merged = _with_keys(selector, constraint.match_label_keys, IN, labels)
-    return changed(constraint, label_selector=merged)
+def _merge_keys(holder: _H, labels: Mapping[str, str]) -> _H:
+    selector = holder.label_selector
+    mismatch = holder.mismatch_label_keys if isinstance(holder, PodAffinityTerm) else None
+    if selector is None or not (holder.match_label_keys or mismatch):
+        return holder
+    merged = _with_keys(_with_keys(selector, holder.match_label_keys, IN, labels), mismatch, NOT_IN, labels)
+    return changed(holder, label_selector=merged)
 
 
 def _with_keys(

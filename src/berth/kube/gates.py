@@ -7,8 +7,8 @@ how upstream treats a field whose feature was switched off after use (KEP-4328).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from berth.kube.objects import Affinity, NodeAffinity, Pod, PodAffinity, TopologySpreadConstraint, changed
 
@@ -45,8 +45,8 @@ class FeatureGates:
     even_pods_spread: bool = True
     keep_spread: bool = False
 
-    @classmethod
-    def parse(cls, text: str, base: FeatureGates | None = None) -> Self:
+    @staticmethod
+    def parse(text: str, base: FeatureGates | None = None) -> FeatureGates:
         """Read ``A=true,B=false``. A gate's own entry wins over its stage's; others are as in `base`."""
         given: dict[str, bool] = {}
         for item in filter(None, text.split(",")):
@@ -63,8 +63,7 @@ class FeatureGates:
         stages = {_ALL_ALPHA: _ALPHA, _ALL_BETA: _ATTRIBUTE.keys() - _ALPHA}
         chosen = {name: given[stage] for stage, names in stages.items() if stage in given for name in names}
         chosen.update({name: value for name, value in given.items() if name in _ATTRIBUTE})
-        others = {} if base is None else {name: getattr(base, name) for name in _ATTRIBUTE.values()}
-        return cls(**(others | {_ATTRIBUTE[name]: value for name, value in chosen.items()}))
+        return replace(base or FeatureGates(), **{_ATTRIBUTE[name]: value for name, value in chosen.items()})
 
     @property
     def all_enabled(self) -> bool:

@@ -194,15 +194,13 @@ class ReplicaRequirements(Struct, frozen=True):
     priority_class_name: str | None = None
 
 
-class Component(Struct, frozen=True):
-    name: str | None = None
-    replicas: Int32 | None = None
-    replica_requirements: ReplicaRequirements | None = None
-
-
 class TargetComponent(Struct, frozen=True):
     name: str | None = None
     replicas: Int32 | None = None
+
+
+class Component(TargetComponent, frozen=True):
+    replica_requirements: ReplicaRequirements | None = None
 
 
 class TargetCluster(Struct, frozen=True):

@@ -79,7 +79,7 @@ def dns_subdomain_errors(value: str, unit: str = "characters") -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _label_key_errors(value: str) -> tuple[str, ...]:
+def label_key_errors(value: str) -> tuple[str, ...]:
     errors: list[str] = []
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
@@ -96,10 +96,6 @@ def _label_key_errors(value: str) -> tuple[str, ...]:
     if not _name_part(name):
         errors.append(f"name part {_NAME_PART_MESSAGE}")
     return tuple(errors)
-
-
-def label_key_errors(value: str) -> list[str]:
-    return list(_label_key_errors(value))
 
 
 def config_key_errors(value: str) -> list[str]:

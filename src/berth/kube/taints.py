@@ -74,6 +74,8 @@ _PRESSURES = {
 }
 # Key of a taint -> the condition it follows from.
 CONDITION_OF = {NOT_READY: READY, UNREACHABLE: READY} | {taint: kind for kind, taint in _PRESSURES.items()}
+# The same, as people are told.
+_TOLD = CONDITION_OF | {NOT_READY: "NotReady", UNREACHABLE: "Ready=Unknown"}
 
 
 def condition_taints(node: Node) -> Iterator[tuple[str, str]]:
@@ -117,15 +119,10 @@ def condition_notes(nodes: Iterable[Node]) -> Iterator[str]:
     """What to say of nodes that are judged with taints they have not got yet."""
     found: dict[str, list[str]] = {}
     for node in nodes:
-        said = " and ".join(sorted({_told(key) for key, _ in condition_taints(node)}))
+        said = " and ".join(sorted({_TOLD[key] for key, _ in condition_taints(node)}))
         found.setdefault(said, []).append(node.metadata.name or "")
     for said, names in found.items():
         if (more := len(names) - 1) > 0:
             yield f"nodes {names[0]} and {more} more report {said}: they are judged with the taint for it"
         else:
             yield f"node {names[0]} reports {said}: it is judged with the taint for it"
-
-
-def _told(key: str) -> str:
-    """What a node reports that gets a taint with this key."""
-    return {NOT_READY: "NotReady", UNREACHABLE: "Ready=Unknown"}.get(key) or CONDITION_OF[key]

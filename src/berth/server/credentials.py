@@ -154,17 +154,16 @@ def _authority(pki: Path, now: dt.datetime) -> Authority:
 def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, authority: Authority) -> None:
     key_file, cert_file = pki / "server.key", pki / "server.crt"
     hosts = (*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts)
-    names = certificates.alternative_names(hosts)
     if key_file.exists() and cert_file.exists():
         current = _own_certificate(cert_file, key_file)
         if (
             current is not None
             and _is_valid(current, now, dt.timedelta(days=_RENEW_DAYS))
-            and _names_of(current) >= set(names)
+            and _names_of(current) >= set(certificates.alternative_names(hosts))
             and _issued_by(current, authority[1])
         ):
             return
-    certificate, key = certificates.issue(authority, "berth-apiserver", names, now, _SERVER_DAYS)
+    certificate, key = certificates.issue(authority, "berth-apiserver", hosts, now, _SERVER_DAYS)
     write_private(key_file, key)
     write_private(cert_file, certificate)
 

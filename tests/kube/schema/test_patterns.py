@@ -54,7 +54,7 @@ def test_no_pattern_is_endless(pattern: str) -> None:
 def test_what_is_no_pattern(pattern: str, message: str) -> None:
     """What Go does not compile is refused in its words."""
     with pytest.raises(patterns.PatternError) as caught:
-        patterns.check(pattern)
+        patterns.compiled(pattern)
     assert str(caught.value) == message
 
 

@@ -110,7 +110,7 @@ def certificate(
     given = (full, service, f"{service}.{namespace}", f"{full}.cluster.local", *more)
     now = dt.datetime.now(dt.UTC)
     authority = certificates.new_authority("berth-webhook-ca", now, days)
-    own, key = certificates.issue(authority, service, certificates.alternative_names(given), now, days)
+    own, key = certificates.issue(authority, service, given, now, days)
     trusted = authority[1].public_bytes(serialization.Encoding.PEM)
     try:
         folder.mkdir(parents=True, exist_ok=True)

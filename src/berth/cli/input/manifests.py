@@ -28,7 +28,7 @@ from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import effective_affinity
-from berth.kube.affinity.anti_affinity import has_required_rules
+from berth.kube.affinity.anti_affinity import rules_of
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.scheduler_configuration.load import load as load_configuration
 from berth.kube.scheduler_configuration.model import PluginArguments
@@ -228,7 +228,7 @@ def assume_daemon_namespaces(snapshot: Snapshot, options: Options) -> None:
     if not any(
         entry.namespace not in names
         and entry.fault is None
-        and has_required_rules(effective_affinity(entry.pod, options.gates))
+        and rules_of(effective_affinity(entry.pod, options.gates))
         for entry in snapshot.pods
     ):
         return

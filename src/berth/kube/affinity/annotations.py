@@ -46,7 +46,6 @@ class AnnotationError(ValueError):
     ) -> None:
         dot = "." if path and not path.startswith("[") else ""
         self.field = f"metadata.annotations[{annotation}]{dot}{path}"
-        self.type = "FieldValueInvalid"
         self.detail = detail
         self.value = value
         super().__init__(f"{self.field}: {detail}")
@@ -64,8 +63,16 @@ def effective_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinit
     return _both(enabled_affinity(pod.spec.affinity, gates), annotated_affinity(pod, gates))
 
 
+def followed_affinity(pod: Pod) -> Affinity | None:
+    """The same, without an annotation that cannot be read: nobody follows that."""
+    try:
+        return effective_affinity(pod)
+    except AnnotationError:
+        return pod.spec.affinity
+
+
 def stated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> tuple[tuple[str, Affinity], ...]:
-    """The same rules as they are written: where they stand, and what stands there.
+    """The rules in force as they are written: where they stand, and what stands there.
 
     Raises:
         AnnotationError: the annotation is not an affinity object.
@@ -106,7 +113,7 @@ def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
         AnnotationError: it is not one, or has a field that a `kind` has not.
     """
     try:
-        raw = _decode(text, annotation)
+        raw = _decode(text)
         rules = convert(raw, kind)
     except YamlError as error:
         detail = f"is neither JSON nor YAML: {error}"
@@ -120,22 +127,19 @@ def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
     return rules
 
 
-def _decode(text: str, annotation: str) -> object:
+def _decode(text: str) -> object:
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         from berth.kube.text import yaml_reader  # noqa: PLC0415 - takes long, and most are JSON
 
         documents = [document.value for document in yaml_reader.read(text, most_expanded=_MAX_EXPANDED)]
-    else:
-        if (name := json_reader.repeated_name(text)) is not None:  # most readers take the last
-            raise AnnotationError(
-                "", f'key "{name}" is set twice in the same mapping', text, annotation=annotation
-            )
-        return raw
-    if len(documents) != 1:
-        raise AnnotationError("", "must hold exactly one affinity object", text, annotation=annotation)
-    return documents[0]
+        if len(documents) != 1:
+            raise DecodeError("", "must hold exactly one affinity object", text) from None
+        return documents[0]
+    if (name := json_reader.repeated_name(text)) is not None:  # most readers take the last
+        raise DecodeError("", f'key "{name}" is set twice in the same mapping', text)
+    return raw
 
 
 # --- adding --------------------------------------------------------------------------------

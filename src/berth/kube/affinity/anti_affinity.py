@@ -88,11 +88,6 @@ def rules_of(affinity: Affinity | None) -> frozenset[bytes]:
     return frozenset(_encoder.encode(term) for _, term in required_terms(affinity))
 
 
-def has_required_rules(affinity: Affinity | None) -> bool:
-    """Whether there is any required anti-affinity term."""
-    return any(True for _ in required_terms(affinity))
-
-
 def _wanted(term: PodAffinityTerm, limit: AntiAffinityLimit) -> str:
     keys = " or ".join(f'"{key}"' for key in limit.topology_keys)
     return f'topologyKey {keys}, not "{term.topology_key or ""}"'

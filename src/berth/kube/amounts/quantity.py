@@ -36,7 +36,7 @@ _split = re.compile(
     r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
 ).fullmatch
 
-_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SUFFIX = "unable to parse quantity's suffix"
 _LENGTH = f"it is longer than {_MAX_LENGTH} characters"
 
@@ -173,7 +173,7 @@ def read(raw: RawQuantity) -> Quantity:
         raise QuantityError(raw, _LENGTH)
     match = _split(text) if text else None
     if match is None:
-        raise QuantityError(raw, _FORM)
+        raise QuantityError(raw, FORM)
     whole, part, suffix = match["whole"] or "0", match["part"] or "", match["suffix"]
     if suffix in _BINARY:
         quantity = _binary(text, whole, part, _BINARY[suffix])

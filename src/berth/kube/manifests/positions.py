@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -113,19 +112,10 @@ def _segments_of(path: str) -> Segments:
 def yaml_line(text: str, path: Segments) -> int:
     """The line, counted from 1, of a field in the first document of a YAML text."""
     try:
-        node = _composed(text)
+        node = next(yaml.compose_all(text, YamlParser), None)
     except (yaml.YAMLError, RecursionError):
         return 1
     return 1 if node is None else _descend(node, path) + 1
-
-
-def _composed(text: str) -> yaml.Node | None:
-    parser: Any = YamlParser(text)
-    try:
-        node: yaml.Node | None = parser.get_node() if parser.check_node() else None
-    finally:
-        parser.dispose()
-    return node
 
 
 def _descend(node: yaml.Node, path: Segments) -> int:

@@ -116,10 +116,12 @@ def unknown_in(manifest: Manifest, schemas: KnownSchemas) -> Iterator[tuple[Plac
     if schema is None:
         return
     seen: set[Path] = set()
+    stable = manifest.api_version.endswith(f"/{_STABLE}")
     for place, name, value in fields_beyond(schema.root, manifest.raw):
         path = (*place.path, name)
         anywhere = without_indexes(path)
-        if anywhere not in seen and not _is_earlier(manifest, path):
+        is_earlier = (manifest.kind, render(path)) in _EARLIER and not stable
+        if anywhere not in seen and not is_earlier:
             seen.add(anywhere)
             yield place, name, value
 
@@ -152,10 +154,6 @@ class KnownSchemas:
         tried = (each.rpartition("/") for each in (api_version, home))
         found = (self._built_in.for_kind(group, version, kind) for group, _, version in tried)
         return next(filter(None, found), None)
-
-
-def _is_earlier(manifest: Manifest, path: Path) -> bool:
-    return (manifest.kind, render(path)) in _EARLIER and not manifest.api_version.endswith(f"/{_STABLE}")
 
 
 def fields_beyond(root: SchemaNode, raw: RawObject | msgspec.Raw) -> Iterator[tuple[Place, str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from berth.kube import well_known
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.karmada import POLICY_GROUP, WORK_GROUP
@@ -15,24 +16,6 @@ from berth.kube.objects import KubeObject, ObjectMeta, Pod
 from berth.kube.schema import builtin
 from berth.kube.text.near import certain, possible
 from berth.kube.validation.errors import Path, render
-from berth.kube.well_known import (
-    AUTOUPDATE,
-    CLAIM_TAKEN_OVER,
-    CLAIMED_VERSION,
-    COPIED_LABELS,
-    EXCLUSIVE_PENDING,
-    EXIT_CODE,
-    HOLLOW_POWER,
-    KEEP_SPREAD,
-    OWN_DELETION_COST,
-    REBALANCE,
-    RELEASE_ANNOTATION,
-    RUN_FOR,
-    START_AFTER,
-    STOP_AFTER,
-    WAITS_FOR_NODES,
-    WORKLOAD_GROUP,
-)
 
 # --- kinds ----------------------------------------------------------------------------------------
 
@@ -166,34 +149,34 @@ _PREFIX = "berth.dev/"
 POD_ANNOTATIONS = (
     AFFINITY_ANNOTATION,
     WORKLOAD_AFFINITY_ANNOTATION,
-    RUN_FOR,
-    EXIT_CODE,
-    START_AFTER,
-    STOP_AFTER,
-    OWN_DELETION_COST,
+    well_known.RUN_FOR,
+    well_known.EXIT_CODE,
+    well_known.START_AFTER,
+    well_known.STOP_AFTER,
+    well_known.OWN_DELETION_COST,
     LINT_IGNORE,
 )
 # What an object can have that has or makes no pod, or beside the template of its pods.
 OWN_ANNOTATIONS = (
     *POD_ANNOTATIONS,
-    KEEP_SPREAD,
-    REBALANCE,
-    WAITS_FOR_NODES,
-    RELEASE_ANNOTATION,
-    HOLLOW_POWER,
-    AUTOUPDATE,
-    EXCLUSIVE_PENDING,
-    COPIED_LABELS,
-    WORKLOAD_GROUP,
-    CLAIMED_VERSION,
-    CLAIM_TAKEN_OVER,
+    well_known.KEEP_SPREAD,
+    well_known.REBALANCE,
+    well_known.WAITS_FOR_NODES,
+    well_known.RELEASE_ANNOTATION,
+    well_known.HOLLOW_POWER,
+    well_known.AUTOUPDATE,
+    well_known.EXCLUSIVE_PENDING,
+    well_known.COPIED_LABELS,
+    well_known.WORKLOAD_GROUP,
+    well_known.CLAIMED_VERSION,
+    well_known.CLAIM_TAKEN_OVER,
 )
 # What a policy or a binding can have.
-FLEET_ANNOTATIONS = (WORKLOAD_AFFINITY_ANNOTATION, LINT_IGNORE, COPIED_LABELS)
+FLEET_ANNOTATIONS = (WORKLOAD_AFFINITY_ANNOTATION, LINT_IGNORE, well_known.COPIED_LABELS)
 # Rules, which count only on a pod, so on a workload only in its template.
 _OF_TEMPLATES = (AFFINITY_ANNOTATION,)
 # What asks for pods to be moved, which is done for those of ReplicaSets alone.
-_OF_REPLICA_SETS = (REBALANCE, WAITS_FOR_NODES)
+_OF_REPLICA_SETS = (well_known.REBALANCE, well_known.WAITS_FOR_NODES)
 _OTHERS = ("StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController")
 NOT_MOVED = "only pods of Deployments and ReplicaSets are moved"
 _OWN: Path = ("metadata",)

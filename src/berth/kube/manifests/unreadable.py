@@ -11,14 +11,15 @@ from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError
 from berth.kube.amounts import quantity
 from berth.kube.manifests.kinds import pod_template
 from berth.kube.objects import (
+    Container,
     KubeObject,
     Node,
+    NodeStatus,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodSpec,
     ResourceList,
-    ResourceRequirements,
 )
 from berth.kube.validation.errors import Path, render
 
@@ -58,10 +59,9 @@ def _lists(view: KubeObject) -> Iterator[tuple[Path, ResourceList]]:
     if isinstance(view, Pod):
         yield from _of_spec(("spec",), view.spec)
     elif isinstance(view, Node):
-        if view.status is not None and view.status.capacity:
-            yield ("status", "capacity"), view.status.capacity
-        if view.status is not None and view.status.allocatable:
-            yield ("status", "allocatable"), view.status.allocatable
+        status = view.status or NodeStatus()
+        yield ("status", "capacity"), status.capacity or {}
+        yield ("status", "allocatable"), status.allocatable or {}
     elif isinstance(view, PersistentVolume):
         yield ("spec", "capacity"), view.spec.capacity or {}
     elif isinstance(view, PersistentVolumeClaim):
@@ -73,18 +73,12 @@ def _lists(view: KubeObject) -> Iterator[tuple[Path, ResourceList]]:
 
 
 def _of_spec(path: Path, spec: PodSpec) -> Iterator[tuple[Path, ResourceList]]:
-    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
-        for i, container in enumerate(containers or ()):
-            if container.resources is not None:
-                for name, listed in _of_requirements(container.resources):
-                    yield (*path, field, i, "resources", name), listed
-    if spec.resources is not None:
-        for name, listed in _of_requirements(spec.resources):
-            yield (*path, "resources", name), listed
-    if spec.overhead:
-        yield (*path, "overhead"), spec.overhead
-
-
-def _of_requirements(resources: ResourceRequirements) -> list[tuple[str, ResourceList]]:
-    named = (("requests", resources.requests), ("limits", resources.limits))
-    return [(name, listed) for name, listed in named if listed]
+    groups = (("containers", spec.containers), ("initContainers", spec.init_containers))
+    held: list[tuple[Path, Container | PodSpec]] = [
+        ((*path, field, i), each) for field, group in groups for i, each in enumerate(group or ())
+    ]
+    for where, holder in (*held, (path, spec)):
+        if holder.resources is not None:
+            yield (*where, "resources", "requests"), holder.resources.requests or {}
+            yield (*where, "resources", "limits"), holder.resources.limits or {}
+    yield (*path, "overhead"), spec.overhead or {}

@@ -9,18 +9,17 @@ A pod that has a node is charged only for rules against namespaces that are ther
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError, effective_affinity
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, followed_affinity
 from berth.kube.affinity.anti_affinity import matches_any_namespace, required_terms
-from berth.kube.amounts.quantity import Quantity, QuantityError, milli_value, value
-from berth.kube.amounts.resource_lists import whole
+from berth.kube.amounts.quantity import Quantity
+from berth.kube.amounts.resource_lists import ZERO, amounts_in, whole
 from berth.kube.defaults import NAMESPACE_NAME_LABEL
-from berth.kube.objects import Affinity, Node, Pod, PodAffinityTerm, RawQuantity, Taint, Toleration
+from berth.kube.objects import Affinity, Node, Pod, PodAffinityTerm, Taint, Toleration
 from berth.kube.selectors import (
     DOES_NOT_EXIST,
     EVERYTHING,
@@ -75,21 +74,10 @@ class NodeSize:
 
     @classmethod
     def of(cls, node: Node) -> NodeSize:
-        allocatable = (node.status.allocatable if node.status else None) or {}
-        taints = taints_of(node)
-        has = BlockedNodes(
-            1,
-            _read(allocatable.get("cpu"), milli_value),
-            _read(allocatable.get("memory"), value),
-        )
-        return cls(node.metadata.name or "", node.metadata.labels or {}, tuple(taints), has)
-
-
-def _read(raw: RawQuantity | None, unit: Callable[[RawQuantity], int]) -> int:
-    try:
-        return max(unit(raw), 0) if raw is not None else 0
-    except QuantityError:
-        return 0
+        allocatable = amounts_in(node.status.allocatable if node.status else None)
+        cpu, memory = (allocatable.get(name, ZERO) for name in ("cpu", "memory"))
+        has = BlockedNodes(1, max(cpu.milli_value, 0), max(memory.value, 0))
+        return cls(node.metadata.name or "", node.metadata.labels or {}, tuple(taints_of(node)), has)
 
 
 @dataclass(slots=True)
@@ -197,8 +185,7 @@ def exclusion_of(pod: Pod) -> Exclusion | None:
         pod.metadata.annotations or ()
     ):
         return None
-    with contextlib.suppress(AnnotationError):  # nobody follows one that cannot be read
-        affinity = effective_affinity(pod)
+    affinity = followed_affinity(pod)
     own = pod.metadata.namespace or ""
     rules = [_closing_rule(term) for _, term in required_terms(affinity) if closes(term, own)]
     if not rules:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
-from berth.kube.affinity.annotations import AnnotationError, effective_affinity
+from berth.kube.affinity.annotations import followed_affinity
 from berth.kube.amounts.quantity import Quantity, stored
 from berth.kube.amounts.resource_lists import (
     ONE,
@@ -88,14 +88,6 @@ def requirements_of(spec: RawObject) -> Iterator[ScopeRequirement]:
     for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         values = tuple(map(str, item.get("values") or ()))
         yield ScopeRequirement(str(item.get("scopeName")), str(item.get("operator")), values)
-
-
-def _affinity(pod: Pod) -> Affinity | None:
-    """With the rules of the annotation; nobody follows one that cannot be read."""
-    try:
-        return effective_affinity(pod)
-    except AnnotationError:
-        return pod.spec.affinity
 
 
 def has_deadline(spec: PodSpec) -> bool:
@@ -186,9 +178,6 @@ class QuotaEvaluator:
         return obj
 
     def usage(self, seen: Any, now: float) -> Amounts:  # noqa: ANN401, ARG002 - only pods end by time
-        return self._while_it_exists(seen)
-
-    def _while_it_exists(self, seen: Any) -> Amounts:  # noqa: ANN401, ARG002
         return self._each
 
     def in_scope(self, seen: Any, wanted: ScopeRequirement) -> bool:  # noqa: ANN401, ARG002
@@ -227,7 +216,7 @@ class PodQuota(QuotaEvaluator):
             name = seen.spec.priority_class_name
             return wanted.matches((name,) if name else ())
         if wanted.scope == CROSS_NAMESPACE:
-            return _looks_abroad(_affinity(seen))
+            return _looks_abroad(followed_affinity(seen))
         judge = _JUDGES.get(wanted.scope)
         return judge is not None and judge(seen.spec)
 
@@ -307,18 +296,13 @@ def _resized(spec: PodSpec, status: PodStatus) -> PodSpec:
         each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions or ()
     )
 
-    def resized(containers: list[Container] | None, *, lasting: bool) -> list[Container]:
-        return [
-            _as_running(each, entries[each.name], infeasible=infeasible)
-            if each.name in entries and (lasting or is_sidecar(each))
-            else each
-            for each in containers or ()
-        ]
+    def resized(each: Container) -> Container:
+        entry = entries.get(each.name)
+        return each if entry is None else _as_running(each, entry, infeasible=infeasible)
 
+    init_containers = [resized(each) if is_sidecar(each) else each for each in spec.init_containers or ()]
     return replace(
-        spec,
-        containers=resized(spec.containers, lasting=True),
-        init_containers=resized(spec.init_containers, lasting=False),
+        spec, containers=list(map(resized, spec.containers or ())), init_containers=init_containers
     )
 
 
@@ -351,7 +335,7 @@ class ServiceQuota(QuotaEvaluator):
     def _counts(self, name: str) -> bool:
         return name in (self.count_name, "services", "services.nodeports", "services.loadbalancers")
 
-    def _while_it_exists(self, seen: RawObject) -> Amounts:
+    def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         spec = seen.get("spec") or {}
         kind, ports = spec.get("type"), spec.get("ports") or ()
         opened = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
@@ -374,13 +358,14 @@ class StorageQuota(QuotaEvaluator):
     def _counts(self, name: str) -> bool:
         return name in (self.count_name, *_STORAGE) or name.endswith(_STORAGE_OF_CLASS)
 
-    def _while_it_exists(self, seen: RawObject) -> Amounts:
+    def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         spec, status = seen.get("spec") or {}, seen.get("status") or {}
         used = {self.count_name: ONE, "persistentvolumeclaims": ONE}
         asked = amounts_in((spec.get("resources") or {}).get("requests")).get("storage")
         if asked is not None:
             allocated = amounts_in(status.get("allocatedResources")).get("storage", asked)
-            used["requests.storage"] = _whole_bytes(allocated if allocated.exceeds(asked) else asked)
+            most = allocated if allocated.exceeds(asked) else asked
+            used["requests.storage"] = whole(most.value) if most.milli_value % 1000 else most
         annotated = (seen["metadata"].get("annotations") or {}).get(BETA_STORAGE_CLASS)
         if kind := annotated or spec.get("storageClassName"):
             used |= {f"{kind}{_OF_STORAGE_CLASS}{name}": used[name] for name in _STORAGE if name in used}
@@ -388,10 +373,6 @@ class StorageQuota(QuotaEvaluator):
 
     def in_scope(self, seen: RawObject, wanted: ScopeRequirement) -> bool:
         return wanted.scope == VOLUME_ATTRIBUTES_CLASS and wanted.matches(_attributes_classes(seen))
-
-
-def _whole_bytes(amount: Quantity) -> Quantity:
-    return amount if amount.milli_value % 1000 == 0 else whole(amount.value)
 
 
 class DeviceQuota(QuotaEvaluator):
@@ -402,7 +383,7 @@ class DeviceQuota(QuotaEvaluator):
     def _counts(self, name: str) -> bool:
         return name == self.count_name or name.endswith(_OF_DEVICE_CLASS)
 
-    def _while_it_exists(self, seen: RawObject) -> Amounts:
+    def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         counts: dict[str, int] = {}
         for request in ((seen.get("spec") or {}).get("devices") or {}).get("requests") or ():
             most: dict[str, int] = {}

@@ -136,14 +136,9 @@ def _advice(path: str) -> str:
     name = path.rpartition(".")[2]
     if name in _REMOVED_FIELDS:
         return _REMOVED_FIELDS[name]
-    close = most_alike(name, sorted(set(_field_names())))
+    structs = (kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, Struct))
+    close = most_alike(name, sorted({field for kind in structs for field in kind.__struct_encode_fields__}))
     return f'did you mean "{close[0]}"?' if close else "remove it or correct its name"
-
-
-def _field_names() -> Iterator[str]:
-    for kind in vars(wire).values():
-        if isinstance(kind, type) and issubclass(kind, Struct):
-            yield from kind.__struct_encode_fields__
 
 
 # --- fields to a configuration ------------------------------------------------------------

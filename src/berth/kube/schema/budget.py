@@ -8,13 +8,9 @@ who runs them decides how much they may spend, and by which clock.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-_T = TypeVar("_T")
-
-_MOST_TEXT = 1024 * 1024
 _STEPS = 32  # between two looks at the clock
 
 
@@ -51,16 +47,6 @@ def limited(spent: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         _current.spent = None
-
-
-def told(found: Iterable[_T], most: int, text: Callable[[_T], int]) -> Iterator[_T]:
-    """As much of what was found as anybody is told of, in number and in characters, which `text` counts."""
-    size = 0
-    for count, one in enumerate(found, 1):
-        yield one
-        size += text(one)
-        if count == most or size > _MOST_TEXT:
-            return
 
 
 def lift() -> None:

@@ -15,7 +15,7 @@ The entry ``@`` of a type says that server-side apply owns it as a whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 
 import msgspec
@@ -87,17 +87,13 @@ def struct(qualified: str) -> SchemaStruct:
     expressions = held.types[name]
     return SchemaStruct(
         f"{held.package}.{name}",
-        partial(_fields, home, expressions),
+        lambda: {field: parse(text, home) for field, text in expressions.items() if field != "@"},
         atomic=expressions.get("@") == "atomic",
     )
 
 
 def object_node(qualified: str) -> SchemaNode:
     return SchemaNode(type="object", struct=struct(qualified))
-
-
-def _fields(home: str, expressions: Mapping[str, str]) -> Mapping[str, SchemaNode]:
-    return {name: parse(text, home) for name, text in expressions.items() if name != "@"}
 
 
 def parse(expression: str, home: str) -> SchemaNode:

@@ -7,11 +7,12 @@ nothing; only when it fails is the object walked again to say what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import is_
 from typing import Any, NamedTuple
 
 from berth.kube.schema.budget import step
 from berth.kube.schema.nodes import SchemaNode
-from berth.kube.schema.scalars import fits, go_type, json_type, problem
+from berth.kube.schema.scalars import fits, problem
 
 
 class FieldProblem(NamedTuple):
@@ -57,18 +58,9 @@ class _Place(NamedTuple):
     struct: str = ""
     fields: str = ""
 
-    def field(self, name: str, struct: str) -> _Place:
-        return _Place(join(self.path, name), struct, join(self.fields, name))
-
-    def entry(self, name: str) -> _Place:
-        return self._replace(path=join(self.path, name))
-
-    def item(self, index: int) -> _Place:
-        return self._replace(path=f"{self.path}[{index}]")
-
     @property
     def go(self) -> str:
-        return f"{self.struct}.{self.fields}"
+        return f"Go struct field {self.struct}.{self.fields}" if self.fields else "Go value"
 
 
 def join(path: str, name: str) -> str:
@@ -84,66 +76,49 @@ def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]
     step()
     if value is None or node.type == "any":
         return
-    if node.type == "object":
-        if isinstance(value, dict):
-            yield from _walk_object(value, node, place)
-        else:
-            yield _wrong(value, node, place)
-    elif node.type == "array":
-        if isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from _walk(item, node.element(), place.item(index))
-        else:
-            yield _wrong(value, node, place)
+    if node.type == "object" and isinstance(value, dict):
+        yield from _walk_object(value, node, place)
+    elif node.type == "array" and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk(item, node.element(), place._replace(path=f"{place.path}[{index}]"))
     elif not fits(value, node):
         yield FieldProblem(place.path, problem(value, node, place.go))
-
-
-def _wrong(value: object, node: SchemaNode, place: _Place) -> FieldProblem:
-    target = f"Go struct field {place.go}" if place.fields else "Go value"
-    return FieldProblem(
-        place.path, f"json: cannot unmarshal {json_type(value)} into {target} of type {go_type(node)}"
-    )
 
 
 def _walk_object(value: dict[str, Any], node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:
     if node.values is not None:
         for name, item in value.items():
-            yield from _walk(item, node.values, place.entry(name))
+            yield from _walk(item, node.values, place._replace(path=join(place.path, name)))
     elif node.struct is not None:
         short = node.struct.short_name
         for name, item in value.items():
-            known = node.struct.fields.get(name)
+            known, path = node.struct.fields.get(name), join(place.path, name)
             if known is not None:
-                yield from _walk(item, known, place.field(name, short))
+                yield from _walk(item, known, _Place(path, short, join(place.fields, name)))
             elif not node.preserve_unknown:
-                yield FieldProblem(join(place.path, name))
+                yield FieldProblem(path)
 
 
-def prune(value: Any, node: SchemaNode) -> Any:  # noqa: ANN401
-    """The value without unknown fields; the same value if there are none."""
-    if isinstance(value, dict) and node.type == "object":
-        return _prune_object(value, node)
-    if isinstance(value, list) and node.type == "array":
-        element = node.element()
-        kept = [prune(item, element) for item in value]
-        return value if all(a is b for a, b in zip(value, kept, strict=True)) else kept
-    return value
-
-
-def _prune_object(value: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
+def prune(value: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
+    """The object without unknown fields; the same object if there are none."""
     if node.values is None and node.struct is None:
         return value
     kept: dict[str, Any] = {}
-    changed = False
     for name, item in value.items():
         known = node.values if node.values is not None else node.fields.get(name)
-        if known is None:
-            if node.preserve_unknown:
-                kept[name] = item
-            else:
-                changed = True
-            continue
-        kept[name] = prune(item, known)
-        changed = changed or kept[name] is not item
-    return kept if changed else value
+        if known is not None:
+            kept[name] = _pruned(item, known)
+        elif node.preserve_unknown:
+            kept[name] = item
+    same = len(kept) == len(value) and all(map(is_, kept.values(), value.values()))
+    return value if same else kept
+
+
+def _pruned(value: Any, node: SchemaNode) -> Any:  # noqa: ANN401
+    if isinstance(value, dict) and node.type == "object":
+        return prune(value, node)
+    if isinstance(value, list) and node.type == "array":
+        element = node.element()
+        kept = [_pruned(item, element) for item in value]
+        return value if all(map(is_, kept, value)) else kept
+    return value

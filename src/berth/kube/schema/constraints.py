@@ -9,10 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from berth.kube.schema import patterns
-from berth.kube.schema.budget import step, told
+from berth.kube.schema.budget import step
 from berth.kube.schema.checks import join
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
-from berth.kube.schema.scalars import fits
+from berth.kube.schema.scalars import fits, schema_type
+from berth.kube.text.words import told
 from berth.kube.validation.errors import (
     DUPLICATE,
     INVALID,
@@ -20,18 +21,11 @@ from berth.kube.validation.errors import (
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
+    TYPE_INVALID,
     FieldError,
 )
 
-TYPE_INVALID = "FieldValueTypeInvalid"
 _MOST_ERRORS = 1000  # that anybody is told of
-
-
-class SchemaError(FieldError, frozen=True):
-    """A field error that only schemas produce: of a value of the wrong type."""
-
-    def __str__(self) -> str:
-        return f"{self.field}: Invalid value: {json.dumps(self.value)}: {self.detail}"
 
 
 def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
@@ -46,7 +40,8 @@ def _value(value: Any, node: SchemaNode, path: str) -> Iterator[FieldError]:  # 
     if value is None and node.nullable:
         return
     if value is None or not _has_type(value, node):
-        yield _wrong_type(value, node, path)
+        found, wanted = schema_type(value), "integer,string" if node.format == INT_OR_STRING else node.type
+        yield FieldError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
         return
     if node.rules:
         yield from _rules(value, node.rules, path)
@@ -98,26 +93,6 @@ def _has_type(value: object, node: SchemaNode) -> bool:
         case "string" if node.format != INT_OR_STRING:
             return isinstance(value, str)
     return fits(value, node)
-
-
-def _wrong_type(value: object, node: SchemaNode, path: str) -> SchemaError:
-    found = _type_name(value)
-    wanted = "integer,string" if node.format == INT_OR_STRING else node.type
-    return SchemaError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
-
-
-_TYPE_NAMES: dict[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-}
-
-
-def _type_name(value: object) -> str:
-    return _TYPE_NAMES.get(type(value), "object")
 
 
 def _body(path: str) -> str:
@@ -206,8 +181,11 @@ def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldEr
     """A schema inside a combination: it constrains but does not introduce fields."""
     step()
     wanted = rule.get("type")
-    if isinstance(wanted, str) and _type_name(value) not in (wanted, "integer" if wanted == "number" else ""):
-        yield SchemaError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", _type_name(value))
+    if isinstance(wanted, str) and schema_type(value) not in (
+        wanted,
+        "integer" if wanted == "number" else "",
+    ):
+        yield FieldError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", schema_type(value))
         return
     yield from _rules(value, rule, path)
     if isinstance(value, dict):

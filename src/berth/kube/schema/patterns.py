@@ -34,18 +34,21 @@ class PatternError(ValueError):
     """A pattern that Go would not compile; the message is Go's."""
 
 
-def _options() -> Any:  # noqa: ANN401 - RE2 has no types
-    options = re2.Options()
-    options.log_errors = False
-    return options
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled(pattern: str) -> Any:  # noqa: ANN401
+def compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2 has no types
+    """The pattern of RE2.
+
+    Raises:
+        PatternError: Go would not compile it.
+    """
     if _any_byte(pattern) and "\\Q" not in pattern:
         raise PatternError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
-        return re2.compile(pattern, _options())
+        return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         said = error.args[0] if error.args else b""
         what, _, where = (said.decode(errors="replace") if isinstance(said, bytes) else str(said)).partition(
@@ -56,19 +59,10 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401
         ) from None
 
 
-def check(pattern: str) -> None:
-    """Refuse what is not a pattern.
-
-    Raises:
-        PatternError: Go would not compile it.
-    """
-    _compiled(pattern)
-
-
 def searcher(pattern: str) -> Callable[[str], object]:
     """Whether a pattern occurs in a text; one that cannot be read, and is stored all the same, does."""
     try:
-        found: Callable[[str], object] = _compiled(pattern).search
+        found: Callable[[str], object] = compiled(pattern).search
     except PatternError:
         return lambda _: True
     return found

@@ -8,13 +8,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, get_args
 
 from berth.kube.schema import builtin
-from berth.kube.schema.budget import told
 from berth.kube.schema.checks import conforms, problems, prune
 from berth.kube.schema.constraints import violations
-from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
+from berth.kube.schema.nodes import FREE_FORM, INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
+from berth.kube.text.words import told
 from berth.kube.validation.errors import FieldError
 
 Gvk = tuple[str, str, str]
@@ -36,8 +37,6 @@ class Schema:
 
     def unknown_fields(self, obj: dict[str, Any]) -> list[str]:
         """The paths of fields the kind does not have, ``spec.containers[0].imagee``; not all of many."""
-        if conforms(obj, self.root):
-            return []
         found = (problem.path for problem in problems(obj, self.root) if not problem.message)
         return list(told(found, _MOST_UNKNOWN, len))
 
@@ -46,8 +45,6 @@ class Schema:
 
         For a custom resource only its metadata is decoded like that; see :meth:`validate` for the rest.
         """
-        if conforms(obj, self.root):
-            return None
         found = (
             (problem.path, problem.message)
             for problem in problems(obj, self.root)
@@ -57,8 +54,7 @@ class Schema:
 
     def prune(self, obj: dict[str, Any]) -> dict[str, Any]:
         """The object without unknown fields; the same object if it has none."""
-        pruned: dict[str, Any] = prune(obj, self.root)
-        return pruned
+        return prune(obj, self.root)
 
     def apply_defaults(self, obj: dict[str, Any]) -> None:
         """Fill in a custom resource's defaults, in place; built-in kinds are defaulted elsewhere."""
@@ -74,18 +70,11 @@ class SchemaRegistry:
     """The schemas of all kinds that are served."""
 
     def __init__(self) -> None:
-        self._builtin: dict[Gvk, Schema | None] = {}
         self._custom: dict[Gvk, Schema] = {}
         self._by_crd: dict[str, list[Gvk]] = {}
 
     def for_kind(self, group: str, version: str, kind: str) -> Schema | None:
-        key = (group, version, kind)
-        custom = self._custom.get(key)
-        if custom is not None:
-            return custom
-        if key not in self._builtin:
-            self._builtin[key] = _builtin_schema(group, version, kind)
-        return self._builtin[key]
+        return self._custom.get((group, version, kind)) or _builtin_schema(group, version, kind)
 
     def custom(self) -> dict[tuple[str, str], Schema]:
         """The schemas of custom resources by apiVersion and kind."""
@@ -112,6 +101,7 @@ def _name(crd: Mapping[str, Any]) -> str:
     return str((crd.get("metadata") or {}).get("name", ""))
 
 
+@cache
 def _builtin_schema(group: str, version: str, kind: str) -> Schema | None:
     home = builtin.package_of(group, version)
     if home is None or kind not in builtin.package(home).types:
@@ -192,11 +182,7 @@ def _as_object(node: SchemaNode, schema: Mapping[str, Any], name: str, depth: in
     extra = schema.get("additionalProperties")
     properties = schema.get("properties") or {}
     if extra and not properties:
-        node.values = (
-            _node(extra, f"{name}.values", depth + 1)
-            if isinstance(extra, dict)
-            else SchemaNode(type="any", preserve_unknown=True)
-        )
+        node.values = _node(extra, f"{name}.values", depth + 1) if isinstance(extra, dict) else FREE_FORM
         return
     required = frozenset(schema.get("required") or ())
     fields = {field: _node(inner, f"{name}.{field}", depth + 1) for field, inner in properties.items()}

@@ -18,19 +18,25 @@ _time = re.compile(
 ).fullmatch
 
 
-_JSON_TYPES: dict[type, str] = {
+_TYPES: dict[type, str] = {
     type(None): "null",
-    bool: "bool",
-    int: "number",
+    bool: "boolean",
+    int: "integer",
     float: "number",
     str: "string",
     list: "array",
 }
+_OF_GO = {"boolean": "bool", "integer": "number"}
+
+
+def schema_type(value: object) -> str:
+    """The word that schemas have for the type of a JSON value."""
+    return _TYPES.get(type(value), "object")
 
 
 def json_type(value: object) -> str:
-    """The word Go's decoder has for a JSON value."""
-    return _JSON_TYPES.get(type(value), "object")
+    """The word that Go's decoder has for it."""
+    return _OF_GO.get(schema_type(value)) or schema_type(value)
 
 
 def fits(value: object, node: SchemaNode) -> bool:
@@ -46,19 +52,17 @@ def fits(value: object, node: SchemaNode) -> bool:
             return isinstance(value, str)
         case "string":
             return _mistake(value, node) is None
-    return True
+    return node.type == "any"
 
 
 def problem(value: object, node: SchemaNode, place: str) -> str:
     """Why :func:`fits` said no; `place` names the Go struct and field."""
-    if node.type == "string" and node.format:
-        mistake = _mistake(value, node)
-        if mistake:
-            return mistake
+    if node.type == "string" and (mistake := _mistake(value, node)):
+        return mistake
     shown = json_type(value)
     if shown == "number" and node.type == "integer":
         shown = f"number {value}"
-    return f"json: cannot unmarshal {shown} into Go struct field {place} of type {go_type(node)}"
+    return f"json: cannot unmarshal {shown} into {place} of type {go_type(node)}"
 
 
 def go_type(node: SchemaNode) -> str:
@@ -111,7 +115,7 @@ def _int_or_string_mistake(value: object) -> str | None:
 
 def _quantity_mistake(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        return quantity.FORM
     try:
         quantity.read(value if isinstance(value, str) else str(value))
     except quantity.QuantityError as error:
@@ -134,10 +138,6 @@ def _bytes_mistake(value: object) -> str | None:
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        return f"illegal base64 data at input byte {_first_illegal(value)}"
+        first = re.search(r"[^A-Za-z0-9+/]", value)
+        return f"illegal base64 data at input byte {first.start() if first else len(value)}"
     return None
-
-
-def _first_illegal(text: str) -> int:
-    found = re.search(r"[^A-Za-z0-9+/]", text)
-    return found.start() if found else len(text)

@@ -12,7 +12,7 @@ from typing import Any
 
 from berth.kube.schema import patterns
 from berth.kube.schema.budget import step
-from berth.kube.validation.errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, FieldError
+from berth.kube.validation.errors import FORBIDDEN, INVALID, REQUIRED, FieldError, unsupported
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _ROOT, _FIELD, _ITEM = "at the root", "for specified object fields", "for specified array items"
@@ -91,7 +91,7 @@ def _type(schema: Mapping[str, Any], path: str, where: str) -> Iterator[FieldErr
     elif not kind and not either and not preserve:
         yield FieldError(f"{path}.type", REQUIRED, f"must not be empty {where}")
     if kind and kind not in _TYPES:
-        yield _not_supported(f"{path}.type", kind, _TYPES)
+        yield unsupported(f"{path}.type", kind, _TYPES)
     elif kind and either:
         yield FieldError(f"{path}.type", INVALID, "must be empty if x-kubernetes-int-or-string is true", kind)
     for name, set_to in (("preserve-unknown-fields", preserve), ("embedded-resource", embedded)):
@@ -106,11 +106,6 @@ def _type(schema: Mapping[str, Any], path: str, where: str) -> Iterator[FieldErr
         yield FieldError(f"{path}.properties", REQUIRED, detail)
 
 
-def _not_supported(path: str, value: object, known: tuple[str, ...]) -> FieldError:
-    listed = ", ".join(f'"{name}"' for name in known)
-    return FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
-
-
 def _list(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldError]:
     items = schema.get("items")
     if isinstance(items, list):
@@ -122,7 +117,7 @@ def _list(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldErr
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     if list_type is not None:
         if list_type not in _LIST_TYPES:
-            yield _not_supported(f"{path}.x-kubernetes-list-type", list_type, _LIST_TYPES)
+            yield unsupported(f"{path}.x-kubernetes-list-type", list_type, _LIST_TYPES)
         elif schema.get("type") != "array":
             detail = "must be array if x-kubernetes-list-type is specified"
             yield FieldError(f"{path}.type", INVALID, detail, schema.get("type") or "")
@@ -193,7 +188,7 @@ def _combinations(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and pattern:
         try:
-            patterns.check(pattern)
+            patterns.compiled(pattern)
         except patterns.PatternError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             yield FieldError(f"{path}.pattern", INVALID, detail, pattern)

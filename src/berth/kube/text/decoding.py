@@ -36,12 +36,17 @@ _WIDTHS = {
 TOO_DEEP = "nested too deeply"
 
 
-class YamlError(ValueError):
-    """The text is not YAML that Kubernetes would read; `line` counts from 1."""
+class MalformedTextError(ValueError):
+    """The text is not what it should be; `line` counts from 1."""
 
     def __init__(self, detail: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {detail}" if line else detail)
+        self.detail = detail
         self.line = line
+
+
+class YamlError(MalformedTextError):
+    """The text is not YAML that Kubernetes would read."""
 
 
 class DecodeError(ValueError):
@@ -82,17 +87,14 @@ def explain(error: msgspec.ValidationError, raw: object) -> DecodeError:
             path = f"{path}.{name}" if path else name
             value = value.get(name) if isinstance(value, dict) else None
     if (bound := _bound(what)) is not None:
-        wanted_range = _range(bound["sign"], int(bound["limit"]))
-        return DecodeError(path, f"expected {wanted_range}, got {show(value)}", value)
+        limit, side = int(bound["limit"]), "at most" if bound["sign"] == "<" else "at least"
+        width = _WIDTHS.get(limit) or f"an integer of {side} {limit}"
+        return DecodeError(path, f"expected {width}, got {show(value)}", value)
     if expected is None:
         return DecodeError(path, what[:1].lower() + what[1:], value)
     names = [name for name in expected["wanted"].split(" | ") if name != "null"]
     wanted = [_TYPES[name][1] if name in _TYPES else name for name in names]
     return DecodeError(path, f"expected {' or '.join(wanted)}, got {show(value)}", value)
-
-
-def _range(sign: str, limit: int) -> str:
-    return _WIDTHS.get(limit) or f"an integer of {'at most' if sign == '<' else 'at least'} {limit}"
 
 
 def _culprit(container: object, got: str) -> tuple[object, object]:

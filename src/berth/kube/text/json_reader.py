@@ -12,27 +12,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 
-from berth.kube.text.decoding import TOO_DEEP, convert, without_nulls
+from berth.kube.text.decoding import TOO_DEEP, MalformedTextError, convert, without_nulls
+from berth.kube.text.words import told
 
 _T = TypeVar("_T")
 
 _MAX_DIGITS = 1000
-_MOST_REPEATED, _MOST_TEXT = 100, 1024 * 1024  # paths of keys that are told, and characters in them
+_MOST_REPEATED = 100  # paths of keys that are told
 _byte_position = re.compile(r"\(byte (\d+)\)")
 
 
-class JsonError(ValueError):
-    """The text is not JSON; `line` counts from 1."""
-
-    def __init__(self, detail: str, line: int | None = None) -> None:
-        super().__init__(f"line {line}: {detail}" if line else detail)
-        self.detail = detail
-        self.line = line
+class JsonError(MalformedTextError):
+    """The text is not JSON."""
 
 
 class Head(msgspec.Struct, rename="camel", gc=False):
@@ -167,12 +162,7 @@ def repeated_keys(text: bytes | msgspec.Raw) -> list[str]:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
     except _Repeated:
-        found: list[str] = []
-        for path in islice(_paths_of_repeated(_pairs.decode(written)), _MOST_REPEATED):
-            found.append(path)
-            if sum(map(len, found)) > _MOST_TEXT:
-                break
-        return found
+        return list(told(_paths_of_repeated(_pairs.decode(written)), _MOST_REPEATED, len))
     except (RecursionError, UnicodeDecodeError) as error:
         raise _unusable(error) from None
     return []

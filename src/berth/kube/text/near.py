@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
+from functools import partial
 
 from berth.kube.well_known import (
     PREFERRED_DURING_SCHEDULING,
@@ -14,8 +15,7 @@ from berth.kube.well_known import (
 
 # --- names of fields and kinds: the one of several that is most like what somebody wrote -------------
 
-# How alike two names are that are the same but for a slip, surely the same, or perhaps.
-_SLIP, _CERTAIN, _POSSIBLE = 0.9, 0.8, 0.6
+_POSSIBLE = 0.6  # how alike two names are that are perhaps the same
 
 # Spellings of the proposals and of people who remember them, by the fields that can be meant.
 _MEANT = {
@@ -39,22 +39,8 @@ def meant(names: Iterable[str], name: str) -> str | None:
     return next((each for each in _MEANT.get(name, ()) if each in known), None)
 
 
-def slip(names: Iterable[str], name: str) -> str | None:
-    """The one of some names that this is but for a letter or so, such as the plural."""
-    return _alike(names, name, _SLIP)
-
-
-def certain(names: Iterable[str], name: str) -> str | None:
-    """The one of some names that is surely meant."""
-    return _alike(names, name, _CERTAIN)
-
-
-def possible(names: Iterable[str], name: str) -> str | None:
-    """The one of some names that may be meant."""
-    return _alike(names, name, _POSSIBLE)
-
-
-def _alike(names: Iterable[str], name: str, least: float) -> str | None:
+def _alike(least: float, names: Iterable[str], name: str) -> str | None:
+    """The one of some names that is most like what was written, if it is so much like it."""
     written = name.lower()
     ratio, near = max(
         ((SequenceMatcher(None, written, each.lower()).ratio(), each) for each in names),
@@ -62,6 +48,11 @@ def _alike(names: Iterable[str], name: str, least: float) -> str | None:
         default=(0.0, ""),
     )
     return near if ratio >= least else None
+
+
+slip = partial(_alike, 0.9)  # the one that this is but for a letter or so, such as the plural
+certain = partial(_alike, 0.8)  # that is surely meant
+possible = partial(_alike, _POSSIBLE)  # that may be meant
 
 
 def most_alike(name: str, names: Iterable[str], most: int = 1) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -23,14 +23,9 @@ def write(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
     if isinstance(value, dict) and value:
         yield from _mapping(value, "")
     elif isinstance(value, list) and value:
-        yield from _items(value, "")
+        yield from write_items(value)
     else:
         yield _scalar(value) + "\n"
-
-
-def write_items(items: Iterator[Any] | list[Any]) -> Iterator[str]:
-    """The elements of a list that is the value of a key at the top."""
-    yield from _items(items, "")
 
 
 def _mapping(value: dict[str, Any], indent: str, first: str | None = None) -> Iterator[str]:
@@ -44,18 +39,19 @@ def _mapping(value: dict[str, Any], indent: str, first: str | None = None) -> It
             yield from _mapping(item, indent + "  ")
         elif isinstance(item, list) and item:
             yield f"{head}\n"
-            yield from _items(item, indent)
+            yield from write_items(item, indent)
         else:
             yield f"{head} {_scalar(item)}\n"
 
 
-def _items(items: Iterator[Any] | list[Any], indent: str) -> Iterator[str]:
+def write_items(items: Iterable[Any], indent: str = "") -> Iterator[str]:
+    """The elements of a list; without an indent, of one that is the value of a key at the top."""
     for item in items:
         if isinstance(item, dict) and item:
             yield from _mapping(item, indent + "  ", f"{indent}- ")
         elif isinstance(item, list) and item:
             yield f"{indent}-\n"
-            yield from _items(item, indent + "  ")
+            yield from write_items(item, indent + "  ")
         else:
             yield f"{indent}- {_scalar(item)}\n"
 

@@ -22,7 +22,7 @@ from berth.kube.affinity.annotations import (
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Affinity, NodeSelectorTerm, ObjectMeta, Pod
 from berth.kube.selectors import GT, LT, parse_int64
-from berth.kube.validation.errors import Errors, FieldError, Path, key, render
+from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key, render
 from berth.kube.validation.scheduling import check_affinity
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING
 
@@ -40,7 +40,7 @@ def check_annotation(
         effective_affinity(pod, gates)  # with the spec's, it can be too much
     except AnnotationError as error:
         field = f"{render(path)}.{error.field}" if path else error.field
-        errors.append(FieldError(field, error.type, error.detail, _excerpt(error.value)))
+        errors.append(FieldError(field, INVALID, error.detail, _excerpt(error.value)))
         return None
     if affinity is not None:
         check_affinity(affinity, errors, (*path, *_WHERE))

@@ -73,10 +73,8 @@ def _check_ports(ports: list[ContainerPort], errors: Errors, path: Path) -> None
         if port.name:
             messages = port_name_errors(port.name)
             errors.invalid_for_each((*path, i, "name"), port.name, messages)
-            if not messages and port.name in seen:
-                errors.duplicate((*path, i, "name"), port.name)
-            elif not messages:
-                seen.add(port.name)
+            if not messages:
+                errors.once(seen, (*path, i, "name"), port.name)
         if not port.container_port:
             errors.required((*path, i, "containerPort"))
         elif not 1 <= port.container_port <= 65535:

@@ -25,6 +25,7 @@ DUPLICATE = "FieldValueDuplicate"
 NOT_FOUND = "FieldValueNotFound"
 TOO_LONG = "FieldValueTooLong"
 TOO_MANY = "FieldValueTooMany"
+TYPE_INVALID = "FieldValueTypeInvalid"  # only schemas find that
 
 _WORDS = {
     REQUIRED: "Required value",
@@ -35,6 +36,7 @@ _WORDS = {
     NOT_FOUND: "Not found",
     TOO_LONG: "Too long",
     TOO_MANY: "Too many",
+    TYPE_INVALID: "Invalid value",
 }
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
@@ -54,6 +56,10 @@ class FieldError(msgspec.Struct, frozen=True):
 
 def _shown(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def unsupported(field: str, value: object, supported: Iterable[object]) -> FieldError:
+    return FieldError(field, NOT_SUPPORTED, f"supported values: {', '.join(map(_shown, supported))}", value)
 
 
 def key(name: str) -> str:
@@ -124,5 +130,4 @@ class Errors(list[FieldError]):
             self.invalid((*path, "weight"), weight or 0, WEIGHT_RANGE)
 
     def not_supported(self, path: Path, value: object, supported: Sequence[str]) -> None:
-        detail = "supported values: " + ", ".join(f'"{name}"' for name in supported)
-        self.append(FieldError(render(path), NOT_SUPPORTED, detail, value))
+        self.append(unsupported(render(path), value, supported))

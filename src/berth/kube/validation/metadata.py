@@ -32,7 +32,10 @@ def check_metadata(metadata: ObjectMeta, errors: Errors, *, namespaced: bool, na
         messages = name_check(_as_prefix(metadata.generate_name))
         errors.invalid_for_each((*_METADATA, "generateName"), metadata.generate_name, messages)
     errors.named((*_METADATA, "name"), metadata.name, name_check, "name or generateName is required")
-    _check_namespace(metadata.namespace, errors, namespaced)
+    if namespaced:
+        errors.named((*_METADATA, "namespace"), metadata.namespace, names.dns_label_errors)
+    elif metadata.namespace:
+        errors.forbidden((*_METADATA, "namespace"), "not allowed on this type")
     if metadata.labels:
         check_labels(metadata.labels, errors, (*_METADATA, "labels"))
     if metadata.annotations:
@@ -44,14 +47,6 @@ def check_metadata(metadata: ObjectMeta, errors: Errors, *, namespaced: bool, na
 def _as_prefix(name: str) -> str:
     # A prefix may end with a dash. Upstream masks its last two characters, not one.
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
-
-
-def _check_namespace(namespace: str | None, errors: Errors, namespaced: bool) -> None:
-    if not namespaced:
-        if namespace:
-            errors.forbidden((*_METADATA, "namespace"), "not allowed on this type")
-    else:
-        errors.named((*_METADATA, "namespace"), namespace, names.dns_label_errors)
 
 
 def check_label_key(name: str, errors: Errors, path: Path) -> None:
@@ -85,13 +80,9 @@ def check_pod_annotations(annotations: Mapping[str, str], node_name: str | None,
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid((*path, key(MIRROR_POD)), annotations[MIRROR_POD], detail)
     cost = annotations.get(POD_DELETION_COST)
-    if cost is not None and not _is_deletion_cost(cost):
+    number = parse_int64(cost) if cost is not None and _deletion_cost(cost) else None
+    if cost is not None and (number is None or not -(2**31) <= number < 2**31):
         errors.invalid((*path, key(POD_DELETION_COST)), cost, "must be a 32bit integer")
-
-
-def _is_deletion_cost(text: str) -> bool:
-    number = parse_int64(text) if _deletion_cost(text) else None
-    return number is not None and -(2**31) <= number < 2**31
 
 
 def _check_owners(owners: list[OwnerReference], errors: Errors, path: Path) -> None:

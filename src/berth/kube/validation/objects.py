@@ -78,11 +78,14 @@ def _check_kind(view: KubeObject, errors: Errors) -> None:
         case Workload():
             _check_workload(view, errors)
         case ReplicationController():
-            _check_replication_controller(view, errors)
+            _check_count(view.spec.replicas, errors, (*_SPEC, "replicas"))
+            check_labels(view.spec.selector or {}, errors, (*_SPEC, "selector"))
+            _check_template(view.spec.template, errors, (*_SPEC, "template"))
         case Job():
             _check_job_spec(view.spec, errors, _SPEC)
         case CronJob():
-            _check_cron_job(view, errors)
+            template = view.spec.job_template
+            _check_job_spec(template.spec if template else None, errors, (*_SPEC, "jobTemplate", "spec"))
         case Service():
             check_labels(view.spec.selector or {}, errors, (*_SPEC, "selector"))
         case PodDisruptionBudget():
@@ -234,21 +237,10 @@ def selector_errors(workload: Workload | ReplicationController) -> list[FieldErr
     return errors
 
 
-def _check_replication_controller(controller: ReplicationController, errors: Errors) -> None:
-    _check_count(controller.spec.replicas, errors, ("spec", "replicas"))
-    check_labels(controller.spec.selector or {}, errors, ("spec", "selector"))
-    _check_template(controller.spec.template, errors, ("spec", "template"))
-
-
-def _check_cron_job(cron_job: CronJob, errors: Errors) -> None:
-    template = cron_job.spec.job_template
-    if template is None or template.spec is None:
-        errors.required(("spec", "jobTemplate", "spec"))
-    else:
-        _check_job_spec(template.spec, errors, ("spec", "jobTemplate", "spec"))
-
-
-def _check_job_spec(spec: JobSpec, errors: Errors, path: Path) -> None:
+def _check_job_spec(spec: JobSpec | None, errors: Errors, path: Path) -> None:
+    if spec is None:
+        errors.required(path)
+        return
     _check_count(spec.parallelism, errors, (*path, "parallelism"))
     _check_count(spec.completions, errors, (*path, "completions"))
     check_label_selector(spec.selector, errors, (*path, "selector"))

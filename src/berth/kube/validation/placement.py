@@ -8,31 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from berth.kube import names
+from berth.kube import karmada, names
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import (
     WORKLOAD_AFFINITY_ANNOTATION,
     annotated_affinity,
     effective_placement,
-)
-from berth.kube.karmada import (
-    AGGREGATED,
-    ALWAYS,
-    DIVIDED,
-    TOPOLOGY_PREFIX,
-    WEIGHTED,
-    ClusterAffinity,
-    ClusterAffinityTerm,
-    FieldSelector,
-    GroupTerm,
-    Placement,
-    PropagationPolicy,
-    ReplicaScheduling,
-    ResourceSelector,
-    SpreadConstraint,
-    WorkloadAffinity,
-    WorkloadAntiAffinity,
-    WorkloadTerm,
 )
 from berth.kube.objects import Toleration
 from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
@@ -63,7 +44,7 @@ SAME_TERM = "workloadAffinity has the same term: no cluster could satisfy both"
 ENABLED_ALONE = "must not be specified when affinityEnabled is set"
 
 
-def validate_placement(placement: Placement, path: Path = PLACEMENT) -> list[FieldError]:
+def validate_placement(placement: karmada.Placement, path: Path = PLACEMENT) -> list[FieldError]:
     """What is wrong with a placement, in the order and words of Karmada's webhook."""
     errors = Errors()
     if placement.cluster_affinity is not None and placement.cluster_affinities is not None:
@@ -84,25 +65,25 @@ def validate_placement(placement: Placement, path: Path = PLACEMENT) -> list[Fie
     return errors
 
 
-def _divides_by_capacity(scheduling: ReplicaScheduling | None) -> bool:
-    if scheduling is None or scheduling.replica_scheduling_type != DIVIDED:
+def _divides_by_capacity(scheduling: karmada.ReplicaScheduling | None) -> bool:
+    if scheduling is None or scheduling.replica_scheduling_type != karmada.DIVIDED:
         return False
-    if scheduling.replica_division_preference == WEIGHTED:
+    if scheduling.replica_division_preference == karmada.WEIGHTED:
         return scheduling.weight_preference is not None and bool(scheduling.weight_preference.dynamic_weight)
-    return scheduling.replica_division_preference == AGGREGATED
+    return scheduling.replica_division_preference == karmada.AGGREGATED
 
 
 # --- clusters ---------------------------------------------------------------------------------------
 
 
-def _check_cluster_affinity(affinity: ClusterAffinity, errors: Errors, path: Path) -> None:
+def _check_cluster_affinity(affinity: karmada.ClusterAffinity, errors: Errors, path: Path) -> None:
     if problem := _field_selector_problem(affinity.field_selector):
         errors.invalid((*path, "fieldSelector"), affinity.field_selector, problem)
     # Upstream lets a selector pass that matches nothing because it cannot be read.
     check_label_selector(affinity.label_selector, errors, (*path, "labelSelector"))
 
 
-def _field_selector_problem(selector: FieldSelector | None) -> str:
+def _field_selector_problem(selector: karmada.FieldSelector | None) -> str:
     """The first thing wrong with it, as upstream reports only one."""
     for requirement in (selector.match_expressions if selector else None) or ():
         if requirement.key not in FIELDS:
@@ -112,7 +93,7 @@ def _field_selector_problem(selector: FieldSelector | None) -> str:
     return ""
 
 
-def _check_cluster_affinities(terms: list[ClusterAffinityTerm], errors: Errors, path: Path) -> None:
+def _check_cluster_affinities(terms: list[karmada.ClusterAffinityTerm], errors: Errors, path: Path) -> None:
     seen: set[str] = set()
     for i, term in enumerate(terms):
         name = term.affinity_name or ""
@@ -125,7 +106,7 @@ def _check_cluster_affinities(terms: list[ClusterAffinityTerm], errors: Errors, 
             _check_overflow(term, errors, (*path, i, "overflowAffinities"))
 
 
-def _check_overflow(term: ClusterAffinityTerm, errors: Errors, path: Path) -> None:
+def _check_overflow(term: karmada.ClusterAffinityTerm, errors: Errors, path: Path) -> None:
     chosen = term.label_selector is not None or term.field_selector is not None
     if not (chosen or term.cluster_names or term.exclude):
         errors.invalid(path, term.overflow_affinities, OVERFLOW_NEEDS_AFFINITY)
@@ -139,7 +120,7 @@ def _check_overflow(term: ClusterAffinityTerm, errors: Errors, path: Path) -> No
         _check_cluster_affinity(overflow, errors, (*path, i))
 
 
-def _check_spread(constraints: list[SpreadConstraint], errors: Errors, path: Path) -> None:
+def _check_spread(constraints: list[karmada.SpreadConstraint], errors: Errors, path: Path) -> None:
     fields: dict[str, int] = {}
     for i, constraint in enumerate(constraints):
         at = (*path, i)
@@ -167,7 +148,7 @@ def _check_tolerations(tolerations: list[Toleration], errors: Errors, path: Path
             errors.not_supported((*path, i, "operator"), toleration.operator, ("", "Exists", "Equal"))
 
 
-def _check_weights(scheduling: ReplicaScheduling | None, errors: Errors, path: Path) -> None:
+def _check_weights(scheduling: karmada.ReplicaScheduling | None, errors: Errors, path: Path) -> None:
     preference = scheduling.weight_preference if scheduling else None
     for i, weighted in enumerate((preference.static_weight_list if preference else None) or ()):
         at = (*path, "weightPreference", "staticWeightList", i)
@@ -177,17 +158,19 @@ def _check_weights(scheduling: ReplicaScheduling | None, errors: Errors, path: P
 # --- workloads --------------------------------------------------------------------------------------
 
 
-def _check_workload_affinity(placement: Placement, errors: Errors, path: Path) -> None:
+def _check_workload_affinity(placement: karmada.Placement, errors: Errors, path: Path) -> None:
     near, apart = placement.workload_affinity, placement.workload_anti_affinity
     if near is not None:
         _check_groups(near, errors, (*path, "workloadAffinity"))
         _check_terms(near, errors, (*path, "workloadAffinity"))
     if apart is not None:
         _check_terms(apart, errors, (*path, "workloadAntiAffinity"))
-    _check_conflicts(near or WorkloadAffinity(), apart or WorkloadAntiAffinity(), errors, path)
+    _check_conflicts(
+        near or karmada.WorkloadAffinity(), apart or karmada.WorkloadAntiAffinity(), errors, path
+    )
 
 
-def _check_groups(rules: WorkloadAffinity, errors: Errors, path: Path) -> None:
+def _check_groups(rules: karmada.WorkloadAffinity, errors: Errors, path: Path) -> None:
     for name, term in (("affinity", rules.affinity), ("antiAffinity", rules.anti_affinity)):
         if term is not None:
             check_label_key(term.group_by_label_key or "", errors, (*path, name, "groupByLabelKey"))
@@ -195,7 +178,7 @@ def _check_groups(rules: WorkloadAffinity, errors: Errors, path: Path) -> None:
         errors.invalid(path, rules, SAME_GROUP_KEY)
 
 
-def _check_terms(rules: WorkloadAntiAffinity, errors: Errors, path: Path) -> None:
+def _check_terms(rules: karmada.WorkloadAntiAffinity, errors: Errors, path: Path) -> None:
     for i, term in enumerate(rules.required_during_scheduling_ignored_during_execution or ()):
         _check_term(term, errors, (*path, REQUIRED_DURING_SCHEDULING, i))
     for i, weighted in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ()):
@@ -207,7 +190,7 @@ def _check_terms(rules: WorkloadAntiAffinity, errors: Errors, path: Path) -> Non
             _check_term(weighted.workload_affinity_term, errors, (*at, "workloadAffinityTerm"))
 
 
-def _check_term(term: WorkloadTerm, errors: Errors, path: Path) -> None:
+def _check_term(term: karmada.WorkloadTerm, errors: Errors, path: Path) -> None:
     if term.affinity_enabled is not None:
         given_alone = (("labelSelector", term.label_selector), ("matchLabelKeys", term.match_label_keys))
         for field, given in given_alone:
@@ -227,7 +210,9 @@ def _check_term(term: WorkloadTerm, errors: Errors, path: Path) -> None:
     check_label_selector(term.namespace_selector, errors, (*path, "namespaceSelector"))
 
 
-def _check_conflicts(near: WorkloadAffinity, apart: WorkloadAntiAffinity, errors: Errors, path: Path) -> None:
+def _check_conflicts(
+    near: karmada.WorkloadAffinity, apart: karmada.WorkloadAntiAffinity, errors: Errors, path: Path
+) -> None:
     """The same workloads cannot have to be together and apart; a group is the term it stands for."""
     wanted = {_meaning(term) for _, term in _required(near)} | set(_group(near.affinity))
     for i, term in _required(apart):
@@ -240,7 +225,7 @@ def _check_conflicts(near: WorkloadAffinity, apart: WorkloadAntiAffinity, errors
             errors.invalid(at, term, SAME_TERM.replace("workloadAffinity", "workloadAffinity.antiAffinity"))
 
 
-def _required(rules: WorkloadAntiAffinity) -> Iterator[tuple[int, WorkloadTerm]]:
+def _required(rules: karmada.WorkloadAntiAffinity) -> Iterator[tuple[int, karmada.WorkloadTerm]]:
     """What `affinityEnabled` compares by is configured apart for the two, so those terms cannot clash."""
     for i, term in enumerate(rules.required_during_scheduling_ignored_during_execution or ()):
         if term.affinity_enabled is None and term.label_selector is not None:
@@ -250,17 +235,17 @@ def _required(rules: WorkloadAntiAffinity) -> Iterator[tuple[int, WorkloadTerm]]
 _Meaning = tuple[Selector, frozenset[str], str, frozenset[str], Selector | None]
 
 
-def _meaning(term: WorkloadTerm) -> _Meaning:
+def _meaning(term: karmada.WorkloadTerm) -> _Meaning:
     return (
         parse_label_selector(term.label_selector),
         frozenset(term.match_label_keys or ()),
-        (term.topology_key or "cluster").removeprefix(TOPOLOGY_PREFIX),
+        (term.topology_key or "cluster").removeprefix(karmada.TOPOLOGY_PREFIX),
         frozenset(term.namespaces or ()),
         None if term.namespace_selector is None else parse_label_selector(term.namespace_selector),
     )
 
 
-def _group(term: GroupTerm | None) -> Iterator[_Meaning]:
+def _group(term: karmada.GroupTerm | None) -> Iterator[_Meaning]:
     if term is not None:
         yield Selector(), frozenset((term.group_by_label_key or "",)), "cluster", frozenset(), None
 
@@ -275,14 +260,14 @@ NAMELESS = (
 _ANNOTATION: Path = ("metadata", "annotations", key(WORKLOAD_AFFINITY_ANNOTATION))
 
 
-def validate_policy(policy: PropagationPolicy) -> list[FieldError]:
+def validate_policy(policy: karmada.PropagationPolicy) -> list[FieldError]:
     """What is wrong with a policy, its placement and its annotation; one with no namespace is a cluster's."""
     spec = policy.spec
-    placement = spec.placement or Placement()
+    placement = spec.placement or karmada.Placement()
     errors = Errors(validate_placement(placement))
     selectors = spec.resource_selectors or []
     _check_selectors(selectors, policy.metadata.namespace or "", errors, ("spec", "resourceSelectors"))
-    if spec.preemption == ALWAYS:
+    if spec.preemption == karmada.ALWAYS:
         for i, selector in enumerate(selectors):
             if not selector.name:
                 errors.invalid(("spec", "resourceSelectors", i, "name"), selector.name or "", NAMELESS)
@@ -290,7 +275,7 @@ def validate_policy(policy: PropagationPolicy) -> list[FieldError]:
 
 
 def validate_annotated(
-    annotations: Mapping[str, str] | None, placement: Placement | None = None
+    annotations: Mapping[str, str] | None, placement: karmada.Placement | None = None
 ) -> list[FieldError]:
     """What is wrong with the rules in an annotation, by themselves and beside those of `placement`."""
     try:
@@ -306,7 +291,9 @@ def validate_annotated(
     return validate_placement(together) if together is not None else []
 
 
-def _check_selectors(selectors: list[ResourceSelector], namespace: str, errors: Errors, path: Path) -> None:
+def _check_selectors(
+    selectors: list[karmada.ResourceSelector], namespace: str, errors: Errors, path: Path
+) -> None:
     for i, selector in enumerate(selectors):
         if namespace and (selector.namespace or "") != namespace:
             errors.invalid((*path, i, "namespace"), selector.namespace or "", OTHER_NAMESPACE)

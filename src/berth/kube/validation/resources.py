@@ -132,17 +132,15 @@ def _check_pod_level_name(name: str, errors: Errors, path: Path) -> None:
 
 def _check_consistency(spec: PodSpec, resources: ResourceRequirements, errors: Errors, path: Path) -> None:
     requests, limits = resources.requests or {}, resources.limits or {}
-    for name, total in resource_lists.aggregate(spec, resource_lists.requests_of, quantity.stored).items():
-        if name in requests and total.exceeds(quantity.stored(requests[name])):
-            detail = f"must be greater than or equal to aggregate container requests of {total}"
-            shown = quantity.format_quantity(requests[name])
-            errors.invalid((*path, "requests", key(name)), shown, detail)
-    for name, total in resource_lists.aggregate(spec, resource_lists.limits_of, quantity.stored).items():
-        if not resource_names.is_huge_page(name) or name not in limits:
-            continue
-        if total.exceeds(quantity.stored(limits[name])):
-            detail = f"must be greater than or equal to aggregate container limits of {total}"
-            errors.invalid((*path, "limits", key(name)), quantity.format_quantity(limits[name]), detail)
+    for field, list_of, own in (
+        ("requests", resource_lists.requests_of, requests),
+        ("limits", resource_lists.limits_of, limits),
+    ):
+        for name, total in resource_lists.aggregate(spec, list_of, quantity.stored).items():
+            compared = name in own and (field == "requests" or resource_names.is_huge_page(name))
+            if compared and total.exceeds(quantity.stored(own[name])):
+                detail = f"must be greater than or equal to aggregate container {field} of {total}"
+                errors.invalid((*path, field, key(name)), quantity.format_quantity(own[name]), detail)
     for i, container in enumerate(spec.containers or ()):
         own = (container.resources.limits if container.resources else None) or {}
         for name, raw in own.items():

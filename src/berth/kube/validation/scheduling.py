@@ -172,23 +172,17 @@ def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> set[str]
     """The names of those that are valid."""
     seen: set[str] = set()
     for i, volume in enumerate(volumes):
-        before = len(errors)
-        _check_volume(volume, errors, (*path, i))
-        name = volume.name or ""
+        before, claim, name = len(errors), volume.persistent_volume_claim, volume.name or ""
+        if volume.image is not None and not volume.image.reference:
+            errors.required((*path, i, "image", "reference"))
+        if claim is not None and not claim.claim_name:
+            errors.required((*path, i, "persistentVolumeClaim", "claimName"))
+        errors.named((*path, i, "name"), name, names.dns_label_errors)
         if name in seen:
             errors.duplicate((*path, i, "name"), name)
         if len(errors) == before:
             seen.add(name)
     return seen
-
-
-def _check_volume(volume: Volume, errors: Errors, path: Path) -> None:
-    if volume.image is not None and not volume.image.reference:
-        errors.required((*path, "image", "reference"))
-    claim = volume.persistent_volume_claim
-    if claim is not None and not claim.claim_name:
-        errors.required((*path, "persistentVolumeClaim", "claimName"))
-    errors.named((*path, "name"), volume.name, names.dns_label_errors)
 
 
 # --- topology spread constraints ------------------------------------------------------------------

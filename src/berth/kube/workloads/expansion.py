@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
 from msgspec.structs import replace
 
@@ -204,17 +204,10 @@ class _Expander:
         missing: int,
         labels: dict[str, str] | None = None,
     ) -> Iterator[Pod]:
-        for name in self._free_names(metadata.namespace, owner.name or "", missing):
+        names = (child_name(owner.name or "", str(number)) for number in count())
+        free = (name for name in names if (metadata.namespace or "", name) not in self.taken)
+        for name in islice(free, max(missing, 0)):
             yield make_pod(template, metadata.namespace, name, owner, labels)
-
-    def _free_names(self, namespace: str | None, base: str, count: int) -> Iterator[str]:
-        number = 0
-        while count > 0:
-            name = child_name(base, str(number))
-            number += 1
-            if (namespace or "", name) not in self.taken:
-                count -= 1
-                yield name
 
     # --- replicas with a place of their own
 

@@ -170,20 +170,15 @@ def pinned(pod: Pod, node_name: str) -> Pod:
     spec = pod.spec
     affinity = spec.affinity or Affinity()
     node_affinity = affinity.node_affinity or NodeAffinity()
-    required = intersection(
-        node_affinity.required_during_scheduling_ignored_during_execution, _only(node_name)
-    )
+    requirement = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator=IN, values=[node_name])
+    pin = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[requirement])])
+    required = intersection(node_affinity.required_during_scheduling_ignored_during_execution, pin)
     node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
     affinity = replace(affinity, node_affinity=node_affinity)
     given = spec.tolerations or []
     added = daemon_tolerations(host_network=bool(spec.host_network))
     tolerations = [*given, *(toleration for toleration in added if toleration not in given)]
     return replace(pod, spec=replace(spec, affinity=affinity, tolerations=tolerations))
-
-
-def _only(node_name: str) -> NodeSelector:
-    requirement = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator=IN, values=[node_name])
-    return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[requirement])])
 
 
 def node_of(pod: Pod) -> str | None:

@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from berth.kube.objects import LabelSelector, RawObject
-from berth.kube.schema.budget import step, told
+from berth.kube.schema.budget import step
 from berth.kube.selectors import parse_label_selector
-from berth.kube.text.words import aggregated
+from berth.kube.text.words import aggregated, told
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors

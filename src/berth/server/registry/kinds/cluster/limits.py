@@ -348,7 +348,7 @@ def _is_known(name: str) -> bool:
 def _check_list(path: str, listed: RawObject) -> Found:
     for name, raw in sorted(listed.items()):
         where = f"{path}[{name}]"
-        problems = names.label_key_errors(name)
+        problems = [*names.label_key_errors(name)]
         if not problems and "/" not in name:
             if not resource_names.is_standard(name):
                 problems.append(_NOT_STANDARD)
