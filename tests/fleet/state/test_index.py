@@ -14,7 +14,7 @@ from berth.fleet.placement.fleet import Fleet
 from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.index import HOME, LEAVING, PRESENT, WorkloadCounts
 from berth.fleet.state.options import FleetOptions
-from berth.kube.karmada import Binding, Cluster
+from berth.kube.karmada import Binding, MemberCluster
 from berth.kube.text.decoding import convert
 from tests.reference import workloads
 from tests.support.fleet.builders import make_binding, make_cluster, peers
@@ -28,7 +28,7 @@ def key_of(binding: Binding) -> tuple[str, str]:
     return binding.metadata.namespace or "", binding.metadata.name or ""
 
 
-def members() -> dict[str, Cluster]:
+def members() -> dict[str, MemberCluster]:
     made = (
         make_cluster("m1").region("eu").zones("z1", "z2").labels(tier="gold"),
         make_cluster("m2").region("eu").zones("z2"),
@@ -43,7 +43,7 @@ def changes() -> st.SearchStrategy[list[tuple[str, Binding]]]:
 
 
 def filled(
-    clusters: dict[str, Cluster], held: dict[tuple[str, str], Binding], options: FleetOptions
+    clusters: dict[str, MemberCluster], held: dict[tuple[str, str], Binding], options: FleetOptions
 ) -> Fleet:
     fleet = Fleet(options)
     for cluster in clusters.values():
@@ -148,7 +148,7 @@ def test_the_slow_reading_agrees_with_the_recorded_cases() -> None:
             held = {key_of(b): b for b in (convert(raw, Binding) for raw in case["bindings"])}
             incoming = convert(case["binding"], Binding)
             held[key_of(incoming)] = incoming
-            named = {raw["metadata"]["name"]: convert(raw, Cluster) for raw in case["clusters"]}
+            named = {raw["metadata"]["name"]: convert(raw, MemberCluster) for raw in case["clusters"]}
             slow = workloads.Fleet(named, held, evicting_counts=False)
             allowed = sorted(name for name in named if workloads.allows(slow, key_of(incoming), name))
             assert allowed == row["expect"]["feasible"], case["id"]

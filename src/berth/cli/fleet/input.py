@@ -23,7 +23,7 @@ from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import DYNAMIC_WEIGHT, strategy_of
 from berth.fleet.state.terms import lacks_labels
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
-from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
+from berth.kube.karmada import AGGREGATED, Binding, LivePolicy, MemberCluster, Placement
 from berth.kube.manifests.manifest import Manifest, ManifestError, load, title
 from berth.kube.objects import Key
 from berth.kube.propagation import best, fit, is_reserved, is_skipped
@@ -269,7 +269,7 @@ _FIELDS = ("region", "provider")
 _NO_ROOM = "so that it has no room for divided replicas"
 
 
-def _lacks(cluster: Cluster, part: str, name: str) -> bool:
+def _lacks(cluster: MemberCluster, part: str, name: str) -> bool:
     return not getattr(getattr(cluster, part), name, None)
 
 

@@ -18,8 +18,8 @@ from berth.kube.karmada import (
     POLICY_GROUP,
     WORK_GROUP,
     Binding,
-    Cluster,
     LivePolicy,
+    MemberCluster,
     PropagationPolicy,
 )
 from berth.kube.manifests import kinds
@@ -91,7 +91,7 @@ class Template:
 class Inventory:
     """Everything by what it is; each with the words that say where it was written."""
 
-    clusters: dict[str, tuple[str, Cluster]] = field(default_factory=dict)
+    clusters: dict[str, tuple[str, MemberCluster]] = field(default_factory=dict)
     policies: list[tuple[str, LivePolicy]] = field(default_factory=list)
     bindings: dict[Key, tuple[str, Binding]] = field(default_factory=dict)
     templates: list[Template] = field(default_factory=list)
@@ -188,11 +188,11 @@ def _template(place: str, manifest: Manifest, raw: RawObject, *, namespaced: boo
 # --- Karmada's kinds ---------------------------------------------------------------------------------
 
 
-def _cluster(place: str, raw: RawObject) -> Cluster:
+def _cluster(place: str, raw: RawObject) -> MemberCluster:
     spec = raw.get("spec")
     if isinstance(spec, dict):
         prepare_cluster(spec, {}, "")
-    cluster = _decoded(place, raw, Cluster)
+    cluster = _decoded(place, raw, MemberCluster)
     if not cluster.metadata.uid:
         _refuse(place, cluster_problems(cluster))
     summary = cluster.status.resource_summary if cluster.status is not None else None

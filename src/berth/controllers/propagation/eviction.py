@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
-from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement
+from berth.kube.karmada import APPLIED_PLACEMENT, LiveBinding, MemberCluster, Placement
 from berth.kube.objects import Key, RawObject, Taint, Toleration
 from berth.kube.pods import true_condition
 from berth.kube.taints import NO_EXECUTE, tolerates
@@ -60,7 +60,7 @@ class ClusterEvictionController(Controller):
     def _tainted(self, binding: LiveBinding) -> Iterator[tuple[str, list[Taint]]]:
         """The clusters of a binding that expel workloads."""
         for name in _targets(binding):
-            cluster = self.cache.get(CLUSTERS, ("", name), Cluster)
+            cluster = self.cache.get(CLUSTERS, ("", name), MemberCluster)
             if cluster is not None and (taints := _expelling(cluster)):
                 yield name, taints
 
@@ -120,7 +120,7 @@ class ClusterEvictionController(Controller):
         return kept, moved
 
 
-def _expelling(cluster: Cluster) -> list[Taint]:
+def _expelling(cluster: MemberCluster) -> list[Taint]:
     return [taint for taint in cluster.spec.taints or () if taint.effect == NO_EXECUTE]
 
 

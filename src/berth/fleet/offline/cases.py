@@ -16,7 +16,7 @@ from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.fleet.state.strategy import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
-from berth.kube.karmada import Binding, Cluster, Placement, WorkloadAffinityGroups, binding_name
+from berth.kube.karmada import Binding, MemberCluster, Placement, WorkloadAffinityGroups, binding_name
 from berth.kube.objects import Struct
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
@@ -67,7 +67,7 @@ class FleetCaseOptions(Struct, frozen=True):
 
 class FleetCase(Struct, frozen=True):
     id: str | None = None
-    clusters: list[Cluster] | None = None
+    clusters: list[MemberCluster] | None = None
     bindings: list[Binding] | None = None
     binding: Binding | None = None
     assigning: list[Binding] | None = None

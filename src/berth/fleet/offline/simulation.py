@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from berth.fleet.placement.fleet import Fleet
-    from berth.kube.karmada import Cluster, TargetCluster
+    from berth.kube.karmada import MemberCluster, TargetCluster
     from berth.kube.objects import ResourceList
 
     Progress = Callable[[int, int], None]  # bindings placed, and bindings in all
@@ -162,7 +162,7 @@ def _settle(fleet: Fleet, workload: FleetWorkload, targets: Sequence[TargetClust
             fleet.set_cluster(_filled(view, {**request, PODS: 1}, added))
 
 
-def _filled(cluster: Cluster, request: ResourceList, replicas: int) -> Cluster:
+def _filled(cluster: MemberCluster, request: ResourceList, replicas: int) -> MemberCluster:
     """The cluster with so many replicas more; one that reports no resources stays as it is."""
     summary = cluster.status.resource_summary if cluster.status is not None else None
     if cluster.status is None or summary is None:

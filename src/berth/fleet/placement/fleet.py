@@ -23,7 +23,7 @@ from berth.fleet.state.strategy import reschedule_required
 from berth.fleet.state.terms import NO_RULES, TermError, WorkloadRule, derived_groups, groups_of, rules_of
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
-from berth.kube.karmada import Binding, Cluster, Placement, TargetCluster
+from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
 from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
 
@@ -212,7 +212,7 @@ class Fleet:
 
     # --- events -------------------------------------------------------------------
 
-    def set_cluster(self, cluster: Cluster) -> None:
+    def set_cluster(self, cluster: MemberCluster) -> None:
         self.clusters.set(cluster)
 
     def remove_cluster(self, name: str) -> None:

@@ -10,7 +10,7 @@ from berth.engine.state.columns import BoolArray, Int64Array
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
-from berth.kube.karmada import Binding, Cluster, Placement
+from berth.kube.karmada import Binding, MemberCluster, Placement
 from berth.kube.taints import NO_EXECUTE, tolerates
 
 MAX_SCORE = 100
@@ -73,12 +73,12 @@ class PlacementQuery:
             self._failed = ~self.clusters.schedulable | driven | self.clusters.mask(self.entry.leaving)
         return self._failed
 
-    def each(self, holds: Callable[[Cluster], bool]) -> BoolArray:
+    def each(self, holds: Callable[[MemberCluster], bool]) -> BoolArray:
         """The existing clusters of which something holds, asked one by one."""
         views = enumerate(self.clusters.views)
         return self.clusters.mask(slot for slot, view in views if view is not None and holds(view))
 
-    def placed_on(self) -> Iterator[tuple[str, Cluster]]:
+    def placed_on(self) -> Iterator[tuple[str, MemberCluster]]:
         """The clusters that the binding has now, as far as they exist."""
         for target in self.binding.spec.clusters or ():
             slot = self.clusters.slot_of.get(target.name)

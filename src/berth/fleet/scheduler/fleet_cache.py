@@ -28,7 +28,7 @@ from berth.kube.karmada import (
     POLICY_NAME,
     POLICY_NAMESPACE,
     Binding,
-    Cluster,
+    MemberCluster,
     Placement,
     TargetCluster,
 )
@@ -39,7 +39,7 @@ from berth.machines.contract import Event
 
 # What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
 VIEWS: dict[Resource, type[Any]] = {
-    CLUSTERS: Cluster,
+    CLUSTERS: MemberCluster,
     RESOURCE_BINDINGS: Binding,
     CLUSTER_BINDINGS: Binding,
     POLICIES: PartialObjectMetadata,

@@ -17,7 +17,7 @@ from berth.engine.state.columns import BoolArray, Int64Array, grown
 from berth.fleet.state.clusters import Clusters
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page
-from berth.kube.karmada import AllocatableModeling, Binding, Cluster, ResourceModel, ResourceSummary
+from berth.kube.karmada import AllocatableModeling, Binding, MemberCluster, ResourceModel, ResourceSummary
 from berth.kube.objects import RawQuantity, ResourceList
 
 UNLIMITED = 2**31 - 1
@@ -99,7 +99,7 @@ class Room:
 
     # --- reading one cluster ---
 
-    def _read(self, slot: int, view: Cluster) -> None:
+    def _read(self, slot: int, view: MemberCluster) -> None:
         summary = view.status.resource_summary if view.status is not None else None
         if summary is None:
             return

@@ -11,7 +11,7 @@ import numpy as np
 from berth.engine.state.columns import BoolArray, grown
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.terms import CLUSTER, ZONE
-from berth.kube.karmada import Cluster, ClusterAffinity, FieldSelector
+from berth.kube.karmada import ClusterAffinity, FieldSelector, MemberCluster
 from berth.kube.objects import LabelSelector, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 
@@ -19,7 +19,7 @@ from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selec
 # A zone, a region, a provider, or the value of a label.
 
 
-def domains_of(cluster: Cluster, topology: str) -> Sequence[str]:
+def domains_of(cluster: MemberCluster, topology: str) -> Sequence[str]:
     """The domains a cluster is in: several zones are possible, and none of anything."""
     spec = cluster.spec
     match topology:
@@ -34,7 +34,7 @@ def domains_of(cluster: Cluster, topology: str) -> Sequence[str]:
     return _labelled(cluster, topology)
 
 
-def _labelled(cluster: Cluster, label: str) -> Sequence[str]:
+def _labelled(cluster: MemberCluster, label: str) -> Sequence[str]:
     value = (cluster.metadata.labels or {}).get(label)
     return (value,) if value is not None else ()
 
@@ -108,7 +108,7 @@ def reach(clusters: Clusters, topology: str, inside: BoolArray) -> BoolArray:
 
 _KEPT = 1024
 
-Check = Callable[["Cluster"], bool]
+Check = Callable[[MemberCluster], bool]
 
 
 def matching(clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
@@ -218,14 +218,14 @@ def _term(expressions: list[NodeSelectorRequirement]) -> NodeTerm:
     return parsed.terms[0] if parsed is not None and parsed.terms else NodeTerm()
 
 
-def _fields(cluster: Cluster) -> dict[str, str]:
+def _fields(cluster: MemberCluster) -> dict[str, str]:
     fields = {"provider": cluster.spec.provider, "region": cluster.spec.region}
     return {name: value for name, value in fields.items() if value}
 
 
-def _zones(cluster: Cluster) -> Sequence[str]:
+def _zones(cluster: MemberCluster) -> Sequence[str]:
     return cluster.spec.zones or ()
 
 
-def _never(_cluster: Cluster) -> bool:
+def _never(_cluster: MemberCluster) -> bool:
     return False

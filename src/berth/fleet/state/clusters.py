@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, grown
-from berth.kube.karmada import Cluster
+from berth.kube.karmada import MemberCluster
 
 _FIRST_SIZE = 16
 _MEMORIES = 4096
@@ -33,10 +33,10 @@ class Clusters:
         changed_at: Slot -> the version of the last change there.
     """
 
-    def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
+    def __init__(self, clusters: Iterable[MemberCluster] = ()) -> None:
         self.names: list[str] = []
         self.slot_of: dict[str, int] = {}
-        self.views: list[Cluster | None] = []
+        self.views: list[MemberCluster | None] = []
         self.exists: BoolArray = np.zeros(_FIRST_SIZE, dtype=np.bool_)
         self.deleting: BoolArray = np.zeros(_FIRST_SIZE, dtype=np.bool_)
         self.number = 0
@@ -84,7 +84,7 @@ class Clusters:
                 self.changed_at = grown(self.changed_at, 2 * self.changed_at.size)
         return slot
 
-    def set(self, cluster: Cluster) -> int:
+    def set(self, cluster: MemberCluster) -> int:
         slot = self.slot(cluster.metadata.name or "")
         before = self.views[slot]
         self.number += before is None
@@ -127,7 +127,7 @@ class Clusters:
         self.changed_at[slot] = self.version
 
 
-def _shape(cluster: Cluster) -> tuple[object, ...]:
+def _shape(cluster: MemberCluster) -> tuple[object, ...]:
     status = cluster.status
     return (
         cluster.metadata.labels,
