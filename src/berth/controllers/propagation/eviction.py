@@ -16,6 +16,7 @@ from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDIN
 from berth.kube.karmada import APPLIED_PLACEMENT, LiveBinding, MemberCluster, Placement
 from berth.kube.objects import Key, RawObject, Taint, Toleration
 from berth.kube.pods import true_condition
+from berth.kube.propagation.bindings import binding_resource
 from berth.kube.taints import NO_EXECUTE, tolerates
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED
@@ -65,7 +66,7 @@ class ClusterEvictionController(Controller):
                 yield name, taints
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        resource = RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
+        resource = binding_resource(key)
         binding = self.cache.get(resource, key, LiveBinding)
         if binding is None or binding.metadata.deletion_timestamp:
             return

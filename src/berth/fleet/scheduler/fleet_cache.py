@@ -23,16 +23,9 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
-from berth.kube.karmada import (
-    CLUSTER_POLICY_NAME,
-    POLICY_NAME,
-    POLICY_NAMESPACE,
-    Binding,
-    MemberCluster,
-    Placement,
-    TargetCluster,
-)
+from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
 from berth.kube.objects import Key, Namespace, ObjectMeta, PartialObjectMetadata
+from berth.kube.propagation.bindings import policy_of
 from berth.kube.well_known import ADDED, DELETED
 from berth.machines.cache import take
 from berth.machines.contract import Event
@@ -299,15 +292,6 @@ def _has_label_rules(placement: Placement, binding: Binding) -> bool:
     if rules is None or groups_of(binding):
         return False
     return any(term is not None and term.group_by_label_key for term in (rules.affinity, rules.anti_affinity))
-
-
-def policy_of(binding: Binding) -> Key | None:
-    """The policy that a binding was made by."""
-    said = binding.metadata.annotations or {}
-    if name := said.get(POLICY_NAME):
-        return said.get(POLICY_NAMESPACE) or "", name
-    name = said.get(CLUSTER_POLICY_NAME)
-    return ("", name) if name else None
 
 
 def _workload_of(binding: Binding) -> _WorkloadKey:

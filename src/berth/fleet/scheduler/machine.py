@@ -27,6 +27,7 @@ from berth.fleet.state.index import HOME, LEAVING, IndexedWorkload
 from berth.kube.api_resources import BINDINGS, CLUSTERS, NAMESPACES, Resource
 from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key, RawObject
+from berth.kube.propagation.bindings import binding_resource
 from berth.kube.well_known import DELETED, SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.rates import earliest
@@ -183,7 +184,7 @@ class FleetScheduler:
             return None
         record = self._state.record(key)
         if record.phase is BindingPhase.CONFIRMING:  # others may be waiting to know where it is
-            lookup = Get(resource=patches.resource_of(key), key=key)
+            lookup = Get(resource=binding_resource(key), key=key)
             return self._state.request(record, BindingRequest.LOOKUP, lookup)
         if not is_ours(binding, self.settings):
             return None

@@ -10,7 +10,6 @@ import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
 from berth.fleet.state.strategy import reschedule_required
-from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
 from berth.kube.objects import RawObject
 from berth.kube.pods import condition, true_condition
@@ -52,10 +51,6 @@ class ScheduledCondition:
     @property
     def ok(self) -> bool:
         return self.reason == SUCCESS
-
-
-def resource_of(key: tuple[str, str]) -> Resource:
-    return RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
 
 
 def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterable[str] = ()) -> RawObject:

@@ -18,6 +18,7 @@ from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import Binding, TargetCluster
 from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
+from berth.kube.propagation.bindings import binding_resource
 from berth.machines.cache import take
 from berth.machines.contract import Action, Patch, expect
 from berth.machines.controller import Queue
@@ -165,7 +166,7 @@ class FleetSchedulerState:
     def patch(self, record: BindingRecord, purpose: BindingRequest, body: RawObject) -> Action:
         key = record.key
         patch = Patch(
-            resource=patches.resource_of(key),
+            resource=binding_resource(key),
             key=key,
             body=body,
             subresource="status" if purpose is BindingRequest.STATUS else "",
@@ -201,7 +202,7 @@ class FleetSchedulerState:
         self, key: Key, binding: Binding, decision: PlacementDecision, now: float
     ) -> None:
         """The terms of the cluster affinities that were tried in vain before one succeeded."""
-        what = f"{patches.resource_of(key).kind}({'/'.join(filter(None, key))})"
+        what = f"{binding_resource(key).kind}({'/'.join(filter(None, key))})"
         for place, attempt in enumerate(decision.attempts):
             if attempt.error is not None:
                 which = f"with clusterAffiliates index({place})"
@@ -210,7 +211,7 @@ class FleetSchedulerState:
 
     def _tell(self, key: Key, binding: Binding, now: float, kind: str, reason: str, message: str) -> None:
         """Write events about the binding and its workload."""
-        self.recorder.record(now, patches.resource_of(key), binding, kind, reason, message)
+        self.recorder.record(now, binding_resource(key), binding, kind, reason, message)
         resource = binding.spec.resource
         group, _, version = (resource.api_version or "").rpartition("/")
         where = Resource(group, version, "", resource.kind or "", namespaced=bool(resource.namespace))
