@@ -141,7 +141,9 @@ class PropagationController(Controller):
         if owner is not None and found:
             mine = [entry for entry in found if entry[1].metadata.uid == owner.uid]
             if not mine:
-                self._complain(found[0], key, now)
+                resource, template = found[0]
+                if (policy := self._policy_for(resource, template, None, now)) is not None:
+                    self._fail(key, (resource, template, policy), _OTHER_OWNER, now)
                 return
             found = mine
         for match in self._matched(found, binding, now):
@@ -200,13 +202,10 @@ class PropagationController(Controller):
 
     def _apply(self, key: Key, found: _Match, binding: LiveBinding | None, now: float) -> Iterator[Action]:
         resource, template, policy = found
-        what = f"Apply {_applied(policy)}"
         try:
             want = bindings.wanted(resource, template, policy, self._urgency(policy))
         except BuildError as error:
-            message = f"{what} failed: {error}"
-            self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
-            self.queue.add_at(key, now + RETRY)
+            self._fail(key, found, str(error), now)
             return
         if binding is None:
             yield create(binding_resource(key), key, bindings.body(want), _spelled(policy))
@@ -214,7 +213,14 @@ class PropagationController(Controller):
             yield patch(binding_resource(key), binding, change, _spelled(policy))
         else:
             return
-        self.recorder.record(now, resource, template, NORMAL, "ApplyPolicySucceed", f"{what} succeed")
+        message = f"Apply {_applied(policy)} succeed"
+        self.recorder.record(now, resource, template, NORMAL, "ApplyPolicySucceed", message)
+
+    def _fail(self, key: Key, found: _Match, why: str, now: float) -> None:
+        resource, template, policy = found
+        message = f"Apply {_applied(policy)} failed: {why}"
+        self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
+        self.queue.add_at(key, now + RETRY)
 
     def _urgency(self, policy: LivePolicy) -> int | None:
         wish = policy.spec.schedule_priority
@@ -225,14 +231,6 @@ class PropagationController(Controller):
         if found is None:
             raise BuildError(f'priorityclasses.scheduling.k8s.io "{name}" not found')
         return found.value or 0
-
-    def _complain(self, entry: tuple[Resource, Any], key: Key, now: float) -> None:
-        resource, template = entry
-        policy = self._policy_for(resource, template, None, now)
-        if policy is not None:
-            message = f"Apply {_applied(policy)} failed: {_OTHER_OWNER}"
-            self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
-            self.queue.add_at(key, now + RETRY)
 
 
 def _differs(old: ObjectMeta, new: ObjectMeta) -> bool:

@@ -20,7 +20,7 @@ from berth.kube.propagation.bindings import binding_resource
 from berth.kube.taints import NO_EXECUTE, tolerates
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED
-from berth.machines.cache import Cache
+from berth.machines.cache import Cache, take
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
@@ -46,11 +46,10 @@ class ClusterEvictionController(Controller):
                 for key in self._on.get(event.key[1], ()):
                     self.queue.add(key)
             return
-        for name in _targets(event.old) if event.old is not None else ():
-            self._on.get(name, {}).pop(event.key, None)
+        for seen in filter(None, (event.old, event.object)):
+            for name in _targets(seen):
+                take(self._on, name, event.key)
         if event.change == DELETED:
-            for name in _targets(event.object):
-                self._on.get(name, {}).pop(event.key, None)
             self.queue.forget(event.key)
             return
         for name in _targets(event.object):
