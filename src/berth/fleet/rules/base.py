@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,22 +61,22 @@ class PlacementQuery:
         """Clusters nothing can stay on as far as this binding goes: gone, going or tainted."""
         if self._failed is None:
             tolerations = tuple(self.placement.cluster_tolerations or ())
-            driven = self.clusters.remembered(
+            driven = self.where(
                 ("no-execute", tolerations),
-                lambda: self.each(
-                    lambda view: any(
-                        taint.effect == NO_EXECUTE and not tolerates(tolerations, taint)
-                        for taint in view.spec.taints or ()
-                    )
+                lambda view: any(
+                    taint.effect == NO_EXECUTE and not tolerates(tolerations, taint)
+                    for taint in view.spec.taints or ()
                 ),
             )
             self._failed = ~self.clusters.schedulable | driven | self.clusters.mask(self.entry.leaving)
         return self._failed
 
-    def each(self, holds: Callable[[MemberCluster], bool]) -> BoolArray:
-        """The existing clusters of which something holds, asked one by one."""
-        views = enumerate(self.clusters.views)
-        return self.clusters.mask(slot for slot, view in views if view is not None and holds(view))
+    def where(self, key: Hashable, holds: Callable[[MemberCluster], bool]) -> BoolArray:
+        """The existing clusters of which something holds; by the key it is remembered until one changes."""
+        clusters = self.clusters
+        return clusters.remembered(
+            key, lambda: clusters.mask(s for s, view in enumerate(clusters.views) if view and holds(view))
+        )
 
     def placed_on(self) -> Iterator[tuple[str, MemberCluster]]:
         """The clusters that the binding has now, as far as they exist."""

@@ -53,11 +53,9 @@ class TaintTolerationRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         tolerations = tuple(query.placement.cluster_tolerations or ())
-        tainted = query.clusters.remembered(
+        tainted = query.where(
             (self.name, tolerations),
-            lambda: query.each(
-                lambda view: first_untolerated(tolerations, view.spec.taints or ()) is not None
-            ),
+            lambda view: first_untolerated(tolerations, view.spec.taints or ()) is not None,
         )
         if tainted.any():
             yield ClusterVerdict(tainted & ~query.targets, lambda slot: _tainted(query, slot))
@@ -84,9 +82,7 @@ class ApiEnablementRule(ClusterRule):
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         resource = query.binding.spec.resource
         api, kind = resource.api_version or "", resource.kind or ""
-        serving = query.clusters.remembered(
-            (self.name, api, kind), lambda: query.each(lambda view: _serves(view, api, kind))
-        )
+        serving = query.where((self.name, api, kind), lambda view: _serves(view, api, kind))
         yield ClusterVerdict(~serving & ~query.targets, lambda _: "cluster(s) did not have the API resource")
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
@@ -127,9 +123,7 @@ class SpreadConstraintRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         if fields := _spread_fields(query):
-            lacking = query.clusters.remembered(
-                (self.name, fields), lambda: query.each(lambda view: _first_lacking(view, fields) is not None)
-            )
+            lacking = query.where((self.name, fields), lambda view: _first_lacking(view, fields) is not None)
             yield ClusterVerdict(lacking, lambda slot: _lacks(query.clusters.views[slot], fields))
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
