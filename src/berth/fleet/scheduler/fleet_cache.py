@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -102,7 +102,8 @@ class FleetCache:
             return False
         self._unlink(key)
         self.bindings[key] = binding
-        self._link(key)
+        for index, name in self._links(binding):
+            index.setdefault(name, {})[key] = None
         self._index(key)
         return True
 
@@ -215,20 +216,18 @@ class FleetCache:
         elif after.places != places:
             self._moved(after)
 
-    def _link(self, key: Key) -> None:
-        binding = self.bindings[key]
-        policy = policy_of(binding)
+    def _links(self, binding: Binding) -> Iterator[tuple[dict[Any, dict[Key, None]], object]]:
+        """The indexes that a binding is in, and under which name in each."""
+        workload, policy = _workload_of(binding), policy_of(binding)
+        yield self._by_workload, workload
+        yield self._by_kind, workload[:2]
         if policy is not None:
-            self._by_policy.setdefault(policy, {})[key] = None
-        self._by_workload.setdefault(_workload_of(binding), {})[key] = None
-        self._by_kind.setdefault(_workload_of(binding)[:2], {})[key] = None
+            yield self._by_policy, policy
 
     def _unlink(self, key: Key) -> None:
-        binding = self.bindings.get(key)
-        if binding is not None:
-            take(self._by_policy, policy_of(binding) or ("", ""), key)
-            take(self._by_workload, _workload_of(binding), key)
-            take(self._by_kind, _workload_of(binding)[:2], key)
+        if key in self.bindings:
+            for index, name in self._links(self.bindings[key]):
+                take(index, name, key)
 
     def _policy_changed(self, key: Key, annotations: Mapping[str, str] | None) -> set[Key]:
         before = self._policies.pop(key, None)

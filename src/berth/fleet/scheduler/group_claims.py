@@ -24,6 +24,7 @@ from berth.kube.propagation.bindings import binding_resource
 from berth.kube.times import micro_stamp, seconds
 from berth.kube.well_known import CLAIM_TAKEN_OVER, CLAIMED_VERSION, SYSTEM_NAMESPACE, WORKLOAD_GROUP
 from berth.machines.contract import Action, Create, Get, Outcome, Patch, Update, expect
+from berth.machines.requests import new_object
 
 CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
@@ -140,17 +141,13 @@ class GroupClaims:
             # The claim goes with the binding; by then others of the group show where it is.
             kind = {"apiVersion": RESOURCE_BINDINGS.api_version, "kind": RESOURCE_BINDINGS.kind}
             metadata["ownerReferences"] = [{**kind, "name": key[1], "uid": binding.metadata.uid}]
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": metadata,
-            "spec": {
-                "holderIdentity": f"{holder(key)} by {self._identity}",
-                "leaseDurationSeconds": CLAIM_SECONDS,
-                "acquireTime": micro_stamp(now),
-                "renewTime": micro_stamp(now),
-            },
+        spec = {
+            "holderIdentity": f"{holder(key)} by {self._identity}",
+            "leaseDurationSeconds": CLAIM_SECONDS,
+            "acquireTime": micro_stamp(now),
+            "renewTime": micro_stamp(now),
         }
+        return new_object(LEASES, metadata, spec=spec)
 
     def answered(self, record: BindingRecord, outcome: Outcome) -> None:
         """Learn what became of a request, unless the claim was given up meanwhile."""
