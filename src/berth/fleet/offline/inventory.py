@@ -101,24 +101,22 @@ def _make_all(inventory: Inventory, found: dict[Key, FleetWorkload]) -> Iterator
     for template in inventory.templates:
         if is_skipped(template.resource) or is_reserved(template.key[0]):
             continue
-        metadata = template.view.metadata
-        policy = best(scopes[template.key[0]], template.resource, metadata) or best(
-            scopes[""], template.resource, metadata
-        )
-        if policy is None:
-            kind = (template.resource.api_version, template.resource.kind)
+        resource, metadata = template.resource, template.view.metadata
+        chosen = best(scopes[template.key[0]], resource, metadata) or best(scopes[""], resource, metadata)
+        if chosen is None:
+            kind = (resource.api_version, resource.kind)
             if not metadata.owner_references and (kind in kinds or kind[1] in _WORKLOADS):
                 alone.append(template.place)
             continue
-        place = inventory.policies[key_of(policy.metadata)][0]
-        used.add(key_of(policy.metadata))
-        key = bindings.binding_key(template.resource, template.key)
+        used.add(key_of(chosen.metadata))
+        key = bindings.binding_key(resource, template.key)
         if key in inventory.bindings:
             continue  # it is as its controller left it
         if key in found:
             yield f"{template.place}: {found[key].title} has the same binding {key[1]}, this one is left out"
             continue
-        binding = _made(inventory, template, place, policy)
+        place = inventory.policies[key_of(chosen.metadata)][0]
+        binding = _made(inventory, template, place, chosen)
         found[key] = FleetWorkload(key, binding, policy=place.partition(": ")[2])
     for key, (place, policy) in inventory.policies.items():
         selects = (policy_fit(policy, each.resource, each.view.metadata) for each in inventory.templates)
@@ -178,9 +176,7 @@ def _remarks(inventory: Inventory, workloads: list[FleetWorkload], options: Flee
 def _kept_from_nobody(workloads: list[FleetWorkload], options: FleetOptions) -> Iterator[str]:
     """Required anti-affinity that selects nobody, by a label that a workload has not: nobody would see it.
 
-    Args:
-        workloads: Those whose labels are known.
-        options: What is compared.
+    The labels of the workloads are known.
     """
     fleet = Fleet(options)
     places: dict[str, list[str]] = {}

@@ -70,15 +70,14 @@ class PlacementAttempt:
 
 @dataclass(slots=True)
 class PlacementDecision:
-    """What is to become of a binding.
-
-    Attributes:
-        attempts: Every term tried, in order.
-        decisive: The attempt that succeeded, or else the first one.
-    """
+    """What is to become of a binding; `attempts` are the terms tried, in order, until one succeeded."""
 
     attempts: list[PlacementAttempt]
-    decisive: PlacementAttempt
+
+    @property
+    def decisive(self) -> PlacementAttempt:
+        """The attempt that succeeded, or else the first one."""
+        return self.attempts[-1 if self.attempts[-1].error is None else 0]
 
     @property
     def targets(self) -> list[TargetCluster] | None:
@@ -114,11 +113,10 @@ def decide(query: PlacementQuery) -> PlacementDecision:
     """Try the placement, or the terms of its cluster affinities from the one observed last."""
     attempts: list[PlacementAttempt] = []
     for name in _affinity_names(query):
-        attempt = _attempt(replace(query, affinity_name=name))
-        attempts.append(attempt)
-        if attempt.error is None:
-            return PlacementDecision(attempts, attempt)
-    return PlacementDecision(attempts, attempts[0])
+        attempts.append(_attempt(replace(query, affinity_name=name)))
+        if attempts[-1].error is None:
+            break
+    return PlacementDecision(attempts)
 
 
 def _affinity_names(query: PlacementQuery) -> list[str]:
@@ -291,8 +289,7 @@ class Fleet:
         problem = known.problem or unknown
         if problem is not None:
             error = PlacementError(SCHEDULER_ERROR, problem)
-            failed = PlacementAttempt("", self.clusters.mask(()), [], error=error)
-            return PlacementDecision([failed], failed)
+            return PlacementDecision([PlacementAttempt("", self.clusters.mask(()), [], error=error)])
         return decide(query)
 
     def founds(self, key: Key, rule: WorkloadRule) -> bool:
