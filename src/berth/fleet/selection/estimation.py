@@ -14,9 +14,10 @@ from functools import lru_cache
 import numpy as np
 
 from berth.engine.state.columns import BoolArray, Int64Array, grown
+from berth.engine.state.requests import is_scalar
 from berth.fleet.state.clusters import ClusterColumns, Clusters
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from berth.kube.karmada import AllocatableModeling, Binding, MemberCluster, ResourceModel, ResourceSummary
 from berth.kube.objects import RawQuantity, ResourceList
 
@@ -76,7 +77,8 @@ class Room(ClusterColumns):
     def _on_nodes(self, wanted: list[tuple[str, int]]) -> Int64Array:
         per_node = np.minimum(self._nodes, 1) * _PODS_PER_NODE
         for name, amount in wanted:
-            if _counts_on_nodes(name):
+            # The simulated nodes know no other resources, and of pods they have a fixed number.
+            if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name):
                 sizes = self._sizes.get(name)
                 per_node = per_node * 0 if sizes is None else np.minimum(per_node, sizes // amount)
         total: Int64Array = (per_node * self._nodes).sum(axis=1)
@@ -164,16 +166,3 @@ def _allowed_pods(summary: ResourceSummary) -> int:
     reported = (summary.allocatable, summary.allocated, summary.allocating)
     allocatable, allocated, allocating = (quantity.value((of or _EMPTY).get(PODS, 0)) for of in reported)
     return min(max(allocatable - allocated - allocating, 0), UNLIMITED)
-
-
-@lru_cache(maxsize=1024)
-def _counts_on_nodes(name: str) -> bool:
-    """Whether the simulated nodes know the resource at all; of pods they have a fixed number."""
-    if name in (CPU, MEMORY, EPHEMERAL_STORAGE):
-        return True
-    return (
-        is_extended(name)
-        or is_huge_page(name)
-        or "kubernetes.io/" in name
-        or name.startswith("attachable-volumes-")
-    )
