@@ -123,7 +123,7 @@ def filled(count: int) -> tuple[Fleet, float]:
     keep_many_objects()  # as the component does
     start = time.perf_counter()
     for raw in wire:
-        fleet.set_cluster(clusters.decode(raw))
+        fleet.clusters.set(clusters.decode(raw))
     seconds = time.perf_counter() - start
     for chunk in _chunks(count):
         start = time.perf_counter()

@@ -32,7 +32,7 @@ def workload(binding: BindingBuilder | Binding) -> FleetWorkload:
 def fleet_of(*clusters: ClusterBuilder, options: FleetOptions | None = None) -> Fleet:
     fleet = Fleet(options)
     for cluster in clusters:
-        fleet.set_cluster(cluster.build())
+        fleet.clusters.set(cluster.build())
     return fleet
 
 

@@ -47,7 +47,7 @@ def filled(
 ) -> Fleet:
     fleet = Fleet(options)
     for cluster in clusters.values():
-        fleet.set_cluster(cluster)
+        fleet.clusters.set(cluster)
     for key, binding in held.items():
         fleet.set_binding(key, binding)
     return fleet
@@ -165,7 +165,7 @@ def test_a_member_that_is_only_being_evicted_still_shows_where_its_group_is() ->
 def test_only_the_configured_labels_are_indexed() -> None:
     """The index keeps only the label keys that rules may ask for."""
     fleet = Fleet(FleetOptions(anti_affinity_label_keys=("team",)))
-    fleet.set_cluster(make_cluster("m1").build())
+    fleet.clusters.set(make_cluster("m1").build())
     for name in ("a", "b"):
         fleet.set_binding(("default", name), make_binding(name).labels(team="x", app=name).build())
     sets = {entry.label_set for entry in fleet.index}
@@ -199,7 +199,7 @@ def test_the_label_keys_of_the_flags_silence_no_rule(
 def test_labels_that_a_term_names_are_indexed_with_it() -> None:
     """A label outside the flags is indexed as soon as a term asks for it, for all workloads."""
     fleet = Fleet(FleetOptions(affinity_label_keys=("team",)))
-    fleet.set_cluster(make_cluster("m1").build())
+    fleet.clusters.set(make_cluster("m1").build())
     before = fleet.set_binding(
         ("default", "a"), make_binding("a").labels(app="a", tier="x").on(m1=1).build()
     ).entry
@@ -213,7 +213,7 @@ def test_labels_that_a_term_names_are_indexed_with_it() -> None:
 def test_who_waits_is_found_by_the_labels_indexed_since() -> None:
     """Whoever a term selects by a label that was indexed later is tried again when its owner moves."""
     fleet = Fleet(FleetOptions(affinity_label_keys=("team",)))
-    fleet.set_cluster(make_cluster("m1").build())
+    fleet.clusters.set(make_cluster("m1").build())
     waiting = UnschedulableBindings(fleet.index)
     waiting.add(
         ("default", "a"), fleet.set_binding(("default", "a"), make_binding("a").labels(app="a").build()).entry

@@ -111,7 +111,7 @@ def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[s
         options = replace(options, empty_workload_propagation=chosen.enable_empty_workload_propagation)
     fleet = Fleet(options)
     for cluster in case.clusters or ():
-        fleet.set_cluster(cluster)
+        fleet.clusters.set(cluster)
     bindings, incomparable = settle(case.bindings or (), case.assigning or (), binding)
     for existing in bindings:
         fleet.set_binding((existing.metadata.namespace or "", existing.metadata.name or ""), existing)

@@ -56,9 +56,9 @@ def fleet_of(inventory: Inventory, options: FleetOptions, *, make: bool) -> Flee
     workloads, odd = _workloads_of(inventory, make=make)
     fleet = Fleet(options)
     for _, cluster in inventory.clusters.values():
-        fleet.set_cluster(cluster)
+        fleet.clusters.set(cluster)
     for name, labels in inventory.namespaces.items():
-        fleet.set_namespace(name, labels)
+        fleet.index.set_namespace(name, labels)
     return FleetSimulation(fleet, workloads, [*odd, *_remarks(inventory, workloads, options)])
 
 

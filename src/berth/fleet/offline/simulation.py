@@ -146,7 +146,7 @@ def _settle(fleet: Fleet, workload: FleetWorkload, targets: Sequence[TargetClust
         added = target.replicas - before.get(target.name, 0)
         view = fleet.clusters.views[fleet.clusters.slot(target.name)]
         if added > 0 and view is not None:
-            fleet.set_cluster(_filled(view, {**request, PODS: 1}, added))
+            fleet.clusters.set(_filled(view, {**request, PODS: 1}, added))
 
 
 def _filled(cluster: MemberCluster, request: ResourceList, replicas: int) -> MemberCluster:

@@ -23,7 +23,7 @@ from berth.fleet.state.strategy import reschedule_required
 from berth.fleet.state.terms import NO_RULES, TermError, WorkloadRule, derived_groups, groups_of, rules_of
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
-from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
+from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
 
@@ -200,7 +200,7 @@ class FleetBinding:
 
 
 class Fleet:
-    """All clusters and bindings, for one thread."""
+    """All clusters and bindings, for one thread; of namespaces only the index needs to know."""
 
     def __init__(self, options: FleetOptions | None = None) -> None:
         self.options = options or FleetOptions()
@@ -209,15 +209,6 @@ class Fleet:
         self._bindings: dict[Key, FleetBinding] = {}
 
     # --- events -------------------------------------------------------------------
-
-    def set_cluster(self, cluster: MemberCluster) -> None:
-        self.clusters.set(cluster)
-
-    def remove_cluster(self, name: str) -> None:
-        self.clusters.remove(name)
-
-    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        self.index.set_namespace(name, labels)
 
     def set_binding(
         self,

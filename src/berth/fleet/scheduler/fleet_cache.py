@@ -82,11 +82,11 @@ class FleetCache:
         if resource in (POLICIES, CLUSTER_POLICIES):
             return self._policy_changed(event.key, None if gone else said.annotations or {})
         if resource == CLUSTERS and gone:
-            self.fleet.remove_cluster(event.key[1])
+            self.fleet.clusters.remove(event.key[1])
         elif resource == CLUSTERS:
-            self.fleet.set_cluster(event.object)
+            self.fleet.clusters.set(event.object)
         elif resource == NAMESPACES:
-            self.fleet.set_namespace(event.key[1], None if gone else said.labels or {})
+            self.fleet.index.set_namespace(event.key[1], None if gone else said.labels or {})
         elif resource == UNLISTED_KINDS and gone:
             self.unlisted.pop(event.key, None)
         elif resource == UNLISTED_KINDS:
