@@ -161,7 +161,12 @@ def _verdicts(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> li
             )
         )
     there = {each.name for each in found}
-    found += [_gone(name, replicas) for name, replicas in current.items() if name not in there]
+    missing = ClusterRuleVerdict("Cluster", "there is no such cluster")
+    found += [
+        ClusterExplanation(name, current=replicas, rejections=(missing,))
+        for name, replicas in current.items()
+        if name not in there
+    ]
     return sorted(found, key=_rank)
 
 
@@ -178,12 +183,6 @@ def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[Clu
         if verdict.rejected[slot]:
             found[ClusterRuleVerdict(rule, verdict.why(slot))] = None
     return tuple(found)
-
-
-def _gone(name: str, replicas: int) -> ClusterExplanation:
-    """A cluster that the binding names though there is none of that name."""
-    missing = (ClusterRuleVerdict("Cluster", "there is no such cluster"),)
-    return ClusterExplanation(name, current=replicas, rejections=missing)
 
 
 def _room(fleet: Fleet, binding: Binding) -> Int64Array | None:
