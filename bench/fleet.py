@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from bench.report import Figure
 from berth.fleet.placement.fleet import Fleet
-from berth.kube.karmada import Binding, Cluster
+from berth.kube.karmada import Binding, MemberCluster
 from berth.live.component.lifecycle import keep_many_objects
 
 CLUSTERS, FEW, MANY = 1_000, 10_000, 100_000
@@ -118,12 +118,12 @@ def binding(number: int, placement: Raw, *, placed: bool) -> Raw:
 def filled(count: int) -> tuple[Fleet, float]:
     """A fleet with so many bindings, from JSON, and the seconds that took."""
     wire = [msgspec.json.encode(cluster(number)) for number in range(CLUSTERS)]
-    clusters, bindings = msgspec.json.Decoder(Cluster), msgspec.json.Decoder(Binding)
+    clusters, bindings = msgspec.json.Decoder(MemberCluster), msgspec.json.Decoder(Binding)
     fleet = Fleet()
     keep_many_objects()  # as the component does
     start = time.perf_counter()
     for raw in wire:
-        fleet.set_cluster(clusters.decode(raw))
+        fleet.clusters.set(clusters.decode(raw))
     seconds = time.perf_counter() - start
     for chunk in _chunks(count):
         start = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from berth.kube.karmada import Binding, Cluster, WorkloadAntiAffinity, WorkloadTerm
+from berth.kube.karmada import Binding, MemberCluster, WorkloadAntiAffinity, WorkloadTerm
 from berth.kube.selectors import parse_label_selector
 
 
@@ -15,7 +15,7 @@ class Fleet:
     evicting_counts: Whoever is being evicted from a cluster is still there.
     """
 
-    clusters: Mapping[str, Cluster]
+    clusters: Mapping[str, MemberCluster]
     bindings: Mapping[tuple[str, str], Binding]
     evicting_counts: bool = True
 

@@ -90,21 +90,20 @@ def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
         ValueError: the objects cannot be used; the message says why.
     """
     # Most pages are of no fleet, and start sooner without it.
-    from berth.cli.fleet.input import fleet_of  # noqa: PLC0415
-    from berth.cli.fleet.objects import karmada_schemas  # noqa: PLC0415
+    from berth.cli.fleet.objects import karmada_schemas, sort  # noqa: PLC0415
     from berth.cli.fleet.reports import simulation_document as fleet_document  # noqa: PLC0415
+    from berth.fleet.offline.inventory import fleet_of  # noqa: PLC0415
 
     checked = not made and validate != IGNORE
     warnings = unknown_in(listing.manifests, karmada_schemas()) if checked else []
     if warnings and validate == STRICT:
         raise ValueError(warnings[0])
     try:
-        given = fleet_of(listing.manifests, FleetOptions(), make=not made)
+        found = fleet_of(sort(listing.manifests), FleetOptions(), make=not made)
     except ManifestError as error:
         raise ValueError(str(error)) from None
-    found = simulate_fleet(given.fleet, given.workloads, retry=given.retry)
-    found.notes = [*listing.notes, *given.notes]
-    found.warnings = warnings
+    simulate_fleet(found)
+    found.notes[:0], found.warnings = listing.notes, warnings
     return fleet_document(found, found.workloads)
 
 

@@ -31,6 +31,8 @@ from berth.machines.requests import Conditions, status_patch
 # An eviction whose pod is still there after this long did not happen.
 EVICTION_TIMEOUT = 120.0
 _FAILED = "SyncFailed"
+# What a budget counts, in the order in which it is passed on here.
+_NUMBERS = ("currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed")
 
 
 class DisruptionController(Controller):
@@ -102,7 +104,7 @@ class DisruptionController(Controller):
         self, budget: PodDisruptionBudget, numbers: tuple[int, ...], disrupted: dict[str, str], now: float
     ) -> Iterator[Action]:
         old = budget.status or PodDisruptionBudgetStatus()
-        healthy, desired, expected, allowed = numbers
+        *_, allowed = numbers
         conditions = Conditions(old.conditions, now)
         told = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
         conditions.set("DisruptionAllowed", *told)
@@ -116,10 +118,7 @@ class DisruptionController(Controller):
             return
         gone = dict.fromkeys(name for name in old.disrupted_pods or {} if name not in disrupted)
         status: RawObject = {
-            "currentHealthy": healthy,
-            "desiredHealthy": desired,
-            "expectedPods": expected,
-            "disruptionsAllowed": allowed,
+            **dict(zip(_NUMBERS, numbers, strict=True)),
             "observedGeneration": generation,
             "disruptedPods": {**disrupted, **gone},
             "conditions": conditions.list(),
@@ -134,11 +133,6 @@ class DisruptionController(Controller):
             return
         conditions = Conditions(old.conditions, now)
         conditions.set("DisruptionAllowed", FALSE, _FAILED, why)
-        status: RawObject = {
-            "currentHealthy": old.current_healthy or 0,
-            "desiredHealthy": old.desired_healthy or 0,
-            "expectedPods": old.expected_pods or 0,
-            "disruptionsAllowed": 0,
-            "conditions": conditions.list(),
-        }
+        kept = (old.current_healthy or 0, old.desired_healthy or 0, old.expected_pods or 0, 0)
+        status = {**dict(zip(_NUMBERS, kept, strict=True)), "conditions": conditions.list()}
         yield status_patch(BUDGETS, budget, status)

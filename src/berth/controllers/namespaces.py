@@ -139,26 +139,20 @@ class NamespaceController(Controller):
         return found
 
     def _finalize(self, key: Key, namespace: Namespace) -> Action:
-        finalizers = [name for name in namespace.spec.finalizers or () if name != FINALIZER]
         metadata = namespace.metadata
+        said = {
+            "name": key[1],
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "labels": metadata.labels,
+            "annotations": metadata.annotations,
+            "finalizers": metadata.finalizers,
+        }
+        kept = {name: value for name, value in said.items() if value}
+        spec = {"finalizers": [name for name in namespace.spec.finalizers or () if name != FINALIZER]}
+        body = new_object(NAMESPACES, kept, spec=spec)
         return Update(
-            resource=NAMESPACES,
-            key=key,
-            body={
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {
-                    "name": key[1],
-                    "uid": metadata.uid,
-                    "resourceVersion": metadata.resource_version,
-                    **({"labels": metadata.labels} if metadata.labels else {}),
-                    **({"annotations": metadata.annotations} if metadata.annotations else {}),
-                    **({"finalizers": metadata.finalizers} if metadata.finalizers else {}),
-                },
-                "spec": {"finalizers": finalizers},
-            },
-            subresource="finalize",
-            why="the namespace is empty",
+            resource=NAMESPACES, key=key, body=body, subresource="finalize", why="the namespace is empty"
         )
 
     def done(self, action: Action, outcome: Outcome) -> None:

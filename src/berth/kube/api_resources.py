@@ -123,7 +123,7 @@ VIEWS: dict[Resource, type[Any]] = {
     POD_GROUPS: objects.PodGroup,
     LABELLED_POD_GROUPS: objects.PodGroup,
     PRIORITY_CLASSES: objects.PriorityClass,
-    CLUSTERS: karmada.Cluster,
+    CLUSTERS: karmada.MemberCluster,
     POLICIES: karmada.LivePolicy,
     CLUSTER_POLICIES: karmada.LivePolicy,
     RESOURCE_BINDINGS: karmada.LiveBinding,

@@ -90,7 +90,7 @@ class ClusterStatus(Struct, frozen=True):
     resource_summary: ResourceSummary | None = None
 
 
-class Cluster(TypedObject, frozen=True):
+class MemberCluster(TypedObject, frozen=True):
     """A member cluster (cluster.karmada.io/v1alpha1)."""
 
     spec: ClusterSpec = ClusterSpec()

@@ -180,7 +180,7 @@ def test_decisions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     log = PlacingLog()
     with caplog.at_level(1, "berth.cli.output.decision_log"):
         for attempt in (failed, failed, good, failed):
-            log(("shop", "web"), "it is new", PlacementDecision([attempt], attempt))
+            log(("shop", "web"), "it is new", PlacementDecision([attempt]))
     told = [(record.levelno >= logging.WARNING, record.__dict__["keys"]) for record in caplog.records]
     failure = {"binding": "shop/web", "why": "it is new", "reason": NO_CLUSTER_FIT, "message": "no"}
     placed = {"binding": "shop/web", "why": "it is new", "clusters": "m1:2", "affinity": "own"}

@@ -32,8 +32,14 @@ def workload(binding: BindingBuilder | Binding) -> FleetWorkload:
 def fleet_of(*clusters: ClusterBuilder, options: FleetOptions | None = None) -> Fleet:
     fleet = Fleet(options)
     for cluster in clusters:
-        fleet.set_cluster(cluster.build())
+        fleet.clusters.set(cluster.build())
     return fleet
+
+
+def simulated(
+    fleet: Fleet, workloads: list[FleetWorkload], asked: FleetWorkload | None = None
+) -> FleetSimulation:
+    return simulate(FleetSimulation(fleet, workloads), asked=asked)
 
 
 def where(simulation: FleetSimulation) -> dict[str, list[str]]:
@@ -57,7 +63,7 @@ def alone(name: str) -> BindingBuilder:
 def test_each_placement_counts_for_the_next() -> None:
     """Members of an anti-affinity group take a cluster each, as long as there is one."""
     group = [workload(alone(name).anti_group("ha=x")) for name in "abcd"]
-    simulation = simulate(fleet_of(*THREE), group)
+    simulation = simulated(fleet_of(*THREE), group)
     assert sorted(where(simulation)[name][0] for name in "abc") == ["m1", "m2", "m3"]
     assert [w.binding.spec.resource.name for w in simulation.unplaced] == ["d"]
     assert [w.state for w in group] == [PLACED, PLACED, PLACED, UNPLACED]
@@ -68,7 +74,7 @@ def test_the_highest_priority_goes_first() -> None:
     late = alone("late").anti_group("ha=x").build()
     spec = replace(late.spec, schedule_priority=BindingPriority(priority=5))
     urgent = replace(late, spec=spec)
-    simulation = simulate(
+    simulation = simulated(
         fleet_of(make_cluster("m1")), [workload(alone("early").anti_group("ha=x")), workload(urgent)]
     )
     assert where(simulation) == {"early": [], "late": ["m1"]}
@@ -80,18 +86,18 @@ def test_what_waits_for_a_peer_is_tried_again() -> None:
     def both() -> list[FleetWorkload]:
         return [workload(alone("reader").near(peers({"app": "db"}))), workload(alone("db").labels(app="db"))]
 
-    assert where(simulate(fleet_of(*THREE), both()))["reader"] == ["m1"]
-    once = simulate(fleet_of(*THREE), both(), retry=False)
+    assert where(simulated(fleet_of(*THREE), both()))["reader"] == ["m1"]
+    once = simulated(fleet_of(*THREE, options=FleetOptions(compat=True)), both())
     assert where(once) == {"reader": [], "db": ["m1"]}
 
 
 def test_what_is_placed_stays() -> None:
     """A placed binding stays until its replicas change or a reschedule is asked for."""
     there = workload(make_binding("old").on(m1=1).affinity("m2"))
-    simulation = simulate(fleet_of(*THREE), [there])
+    simulation = simulated(fleet_of(*THREE), [there])
     assert (there.state, there.decision, where(simulation)) == (STAYS, None, {"old": ["m1"]})
     scaled = workload(make_binding("web").replicas(4).divided().on(m1=1))
-    simulate(fleet_of(*THREE), [scaled])
+    simulated(fleet_of(*THREE), [scaled])
     assert scaled.state == PLACED
     assert sum(target.replicas for target in scaled.targets) == 4
 
@@ -101,7 +107,7 @@ def test_what_is_suspended_is_left() -> None:
     built = make_binding("web").build()
     spec = replace(built.spec, suspension=BindingSuspension(scheduling=True))
     held = workload(replace(built, spec=spec))
-    simulation = simulate(fleet_of(*THREE), [held])
+    simulation = simulated(fleet_of(*THREE), [held])
     assert (held.state, simulation.unplaced) == (SUSPENDED, [held])
 
 
@@ -113,7 +119,7 @@ def test_room_is_used_up() -> None:
     def pair(name: str) -> FleetWorkload:
         return workload(make_binding(name).replicas(2).request(cpu="2").aggregated())
 
-    simulation = simulate(fleet_of(small, big), [pair("a"), pair("b"), pair("c")])
+    simulation = simulated(fleet_of(small, big), [pair("a"), pair("b"), pair("c")])
     assert where(simulation)["a"] == ["big"]
     assert where(simulation)["b"] == ["small"]
     (left,) = simulation.unplaced
@@ -126,7 +132,7 @@ def test_room_is_used_up() -> None:
 
 
 def explained(fleet: Fleet, asked: FleetWorkload, others: Iterable[FleetWorkload] = ()) -> FleetExplanation:
-    return explain(simulate(fleet, [*others, asked], asked=asked), asked)
+    return explain(simulated(fleet, [*others, asked], asked=asked), asked)
 
 
 def test_every_cluster_has_every_reason() -> None:
@@ -198,7 +204,7 @@ def test_trying_changes_leaves_the_fleet_as_it_was() -> None:
     """What was in the way still is, for the same reason."""
     peer = workload(make_binding("peer").labels(app="web").apart_from(peers({"app": "web"})).on(m1=1))
     asked = workload(alone("web").labels(app="web"))
-    simulation = simulate(fleet_of(THREE[0]), [peer, asked], asked=asked)
+    simulation = simulated(fleet_of(THREE[0]), [peer, asked], asked=asked)
     before = simulation.fleet.decide(asked.key).decisive.reasons(0)
     assert explain(simulation, asked).relaxations
     assert simulation.fleet.decide(asked.key).decisive.reasons(0) == before

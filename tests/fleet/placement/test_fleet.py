@@ -37,7 +37,7 @@ def targets(decision: PlacementDecision) -> list[str]:
 def fleet_of(*names: str, options: FleetOptions | None = None) -> Fleet:
     fleet = Fleet(options)
     for name in names:
-        fleet.set_cluster(make_cluster(name).region(name[:2]).build())
+        fleet.clusters.set(make_cluster(name).region(name[:2]).build())
     return fleet
 
 

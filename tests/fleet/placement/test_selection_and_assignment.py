@@ -14,7 +14,7 @@ from berth.fleet.selection.select import select
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
-from berth.kube.karmada import Binding, Cluster
+from berth.kube.karmada import Binding, MemberCluster
 from berth.kube.text.decoding import convert
 from tests.support.paths import DATA
 
@@ -34,7 +34,7 @@ def _cases() -> dict[str, list[Any]]:
 
 def decide(case: Any, expect: Any) -> dict[str, Any]:
     """What is selected and assigned, in the form of the records."""
-    clusters = Clusters(convert(c, Cluster) for c in case["clusters"])
+    clusters = Clusters(convert(c, MemberCluster) for c in case["clusters"])
     binding = convert(case["binding"], Binding)
     settings = case.get("options", {})
     options = FleetOptions(

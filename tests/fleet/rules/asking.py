@@ -39,7 +39,7 @@ def _query(
     fleet = Fleet(options)
     for thing in things:
         if isinstance(thing, ClusterBuilder):
-            fleet.set_cluster(thing.build())
+            fleet.clusters.set(thing.build())
     for each in (*things, binding):
         if isinstance(each, BindingBuilder):
             built = each.build()

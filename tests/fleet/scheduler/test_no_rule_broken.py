@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 
 from berth.fleet.scheduler import FleetSettings
 from berth.kube.api_resources import CLUSTERS, RESOURCE_BINDINGS
-from berth.kube.karmada import Binding, Cluster
+from berth.kube.karmada import Binding, MemberCluster
 from berth.kube.text.decoding import convert
 from berth.machines.contract import Action, Outcome, Patch
 from tests.reference import workloads
@@ -94,7 +94,7 @@ class Watched(FleetScript):
             (item["metadata"]["namespace"], item["metadata"]["name"]): self.judged(convert(item, Binding))
             for item in self.all(RESOURCE_BINDINGS)
         }
-        members = {item["metadata"]["name"]: convert(item, Cluster) for item in self.all(CLUSTERS)}
+        members = {item["metadata"]["name"]: convert(item, MemberCluster) for item in self.all(CLUSTERS)}
         slow = workloads.Fleet(members, held)
         for cluster in new:
             assert cluster in members

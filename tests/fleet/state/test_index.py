@@ -14,7 +14,7 @@ from berth.fleet.placement.fleet import Fleet
 from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.index import HOME, LEAVING, PRESENT, WorkloadCounts
 from berth.fleet.state.options import FleetOptions
-from berth.kube.karmada import Binding, Cluster
+from berth.kube.karmada import Binding, MemberCluster
 from berth.kube.text.decoding import convert
 from tests.reference import workloads
 from tests.support.fleet.builders import make_binding, make_cluster, peers
@@ -28,7 +28,7 @@ def key_of(binding: Binding) -> tuple[str, str]:
     return binding.metadata.namespace or "", binding.metadata.name or ""
 
 
-def members() -> dict[str, Cluster]:
+def members() -> dict[str, MemberCluster]:
     made = (
         make_cluster("m1").region("eu").zones("z1", "z2").labels(tier="gold"),
         make_cluster("m2").region("eu").zones("z2"),
@@ -43,11 +43,11 @@ def changes() -> st.SearchStrategy[list[tuple[str, Binding]]]:
 
 
 def filled(
-    clusters: dict[str, Cluster], held: dict[tuple[str, str], Binding], options: FleetOptions
+    clusters: dict[str, MemberCluster], held: dict[tuple[str, str], Binding], options: FleetOptions
 ) -> Fleet:
     fleet = Fleet(options)
     for cluster in clusters.values():
-        fleet.set_cluster(cluster)
+        fleet.clusters.set(cluster)
     for key, binding in held.items():
         fleet.set_binding(key, binding)
     return fleet
@@ -148,7 +148,7 @@ def test_the_slow_reading_agrees_with_the_recorded_cases() -> None:
             held = {key_of(b): b for b in (convert(raw, Binding) for raw in case["bindings"])}
             incoming = convert(case["binding"], Binding)
             held[key_of(incoming)] = incoming
-            named = {raw["metadata"]["name"]: convert(raw, Cluster) for raw in case["clusters"]}
+            named = {raw["metadata"]["name"]: convert(raw, MemberCluster) for raw in case["clusters"]}
             slow = workloads.Fleet(named, held, evicting_counts=False)
             allowed = sorted(name for name in named if workloads.allows(slow, key_of(incoming), name))
             assert allowed == row["expect"]["feasible"], case["id"]
@@ -165,7 +165,7 @@ def test_a_member_that_is_only_being_evicted_still_shows_where_its_group_is() ->
 def test_only_the_configured_labels_are_indexed() -> None:
     """The index keeps only the label keys that rules may ask for."""
     fleet = Fleet(FleetOptions(anti_affinity_label_keys=("team",)))
-    fleet.set_cluster(make_cluster("m1").build())
+    fleet.clusters.set(make_cluster("m1").build())
     for name in ("a", "b"):
         fleet.set_binding(("default", name), make_binding(name).labels(team="x", app=name).build())
     sets = {entry.label_set for entry in fleet.index}
@@ -199,7 +199,7 @@ def test_the_label_keys_of_the_flags_silence_no_rule(
 def test_labels_that_a_term_names_are_indexed_with_it() -> None:
     """A label outside the flags is indexed as soon as a term asks for it, for all workloads."""
     fleet = Fleet(FleetOptions(affinity_label_keys=("team",)))
-    fleet.set_cluster(make_cluster("m1").build())
+    fleet.clusters.set(make_cluster("m1").build())
     before = fleet.set_binding(
         ("default", "a"), make_binding("a").labels(app="a", tier="x").on(m1=1).build()
     ).entry
@@ -213,7 +213,7 @@ def test_labels_that_a_term_names_are_indexed_with_it() -> None:
 def test_who_waits_is_found_by_the_labels_indexed_since() -> None:
     """Whoever a term selects by a label that was indexed later is tried again when its owner moves."""
     fleet = Fleet(FleetOptions(affinity_label_keys=("team",)))
-    fleet.set_cluster(make_cluster("m1").build())
+    fleet.clusters.set(make_cluster("m1").build())
     waiting = UnschedulableBindings(fleet.index)
     waiting.add(
         ("default", "a"), fleet.set_binding(("default", "a"), make_binding("a").labels(app="a").build()).entry

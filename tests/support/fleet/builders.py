@@ -26,7 +26,6 @@ from berth.kube.karmada import (
     BindingPriority,
     BindingSpec,
     BindingStatus,
-    Cluster,
     ClusterAffinity,
     ClusterAffinityTerm,
     ClusterPreferences,
@@ -36,6 +35,7 @@ from berth.kube.karmada import (
     FieldSelector,
     GracefulEvictionTask,
     GroupTerm,
+    MemberCluster,
     OverflowClusterAffinity,
     Placement,
     ReplicaRequirements,
@@ -105,15 +105,15 @@ def make_cluster(name: str) -> ClusterBuilder:
     apis = [_enablement(version, kinds) for version, kinds in _APIS.items()]
     status = ClusterStatus(api_enablements=apis, resource_summary=ResourceSummary(allocatable=dict(_ROOMY)))
     return ClusterBuilder(
-        Cluster(metadata=ObjectMeta(name=name, uid=f"uid-{name}"), spec=ClusterSpec(), status=status)
+        MemberCluster(metadata=ObjectMeta(name=name, uid=f"uid-{name}"), spec=ClusterSpec(), status=status)
     )
 
 
 class ClusterBuilder:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: MemberCluster) -> None:
         self._cluster = cluster
 
-    def build(self) -> Cluster:
+    def build(self) -> MemberCluster:
         return self._cluster
 
     # Where it is, and who may go there.

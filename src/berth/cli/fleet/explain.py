@@ -40,15 +40,14 @@ def command(ctx: click.Context, /, *, binding: str, **flags: Any) -> None:  # no
     neither -f nor --kubeconfig the server is the one kubectl would talk to; it is only read.
     Exit code 0: it fits or its rules hold; 1: not so; 2: bad input.
     """
-    given = taken_in(flags)
-    workload = find(given.workloads, binding, flags["namespace"])
+    simulation = taken_in(flags)
+    workload = find(simulation.workloads, binding, flags["namespace"])
     with progress_bar("placing the others") as progress:
-        simulation = simulate(
-            given.fleet, given.workloads, retry=given.retry, asked=workload, progress=progress
-        )
+        simulate(simulation, asked=workload, progress=progress)
     explanation = explain(simulation, workload)
     told = partial(explanation_report, explanation)
-    present(flags["form"], lambda: explanation_document(explanation, given.notes, given.warnings), told)
+    notes, warnings = simulation.notes, simulation.warnings
+    present(flags["form"], lambda: explanation_document(explanation, notes, warnings), told)
     ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from berth.fleet.offline.inventory import Inventory, Template
 from berth.kube.amounts import quantity
 from berth.kube.api_resources import CLUSTER_BINDINGS, VIEWS, Resource
 from berth.kube.karmada import (
@@ -18,8 +18,8 @@ from berth.kube.karmada import (
     POLICY_GROUP,
     WORK_GROUP,
     Binding,
-    Cluster,
     LivePolicy,
+    MemberCluster,
     PropagationPolicy,
 )
 from berth.kube.manifests import kinds
@@ -68,35 +68,6 @@ def karmada_schemas() -> dict[tuple[str, str], Schema]:
     for definition in definitions():
         registry.add_crd(definition)
     return registry.custom()
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A workload, or anything else that a policy may select."""
-
-    manifest: Manifest
-    resource: Resource
-    view: Any
-
-    @property
-    def key(self) -> Key:
-        return (self.view.metadata.namespace or "", self.view.metadata.name or "")
-
-    @property
-    def place(self) -> str:
-        return f"{self.manifest.source.file}: {titled(self.resource.kind, *self.key)}"
-
-
-@dataclass(slots=True)
-class Inventory:
-    """Everything by what it is; each with the words that say where it was written."""
-
-    clusters: dict[str, tuple[str, Cluster]] = field(default_factory=dict)
-    policies: list[tuple[str, LivePolicy]] = field(default_factory=list)
-    bindings: dict[Key, tuple[str, Binding]] = field(default_factory=dict)
-    templates: list[Template] = field(default_factory=list)
-    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
-    priorities: dict[str, int] = field(default_factory=dict)
 
 
 def sort(manifests: Iterable[Manifest]) -> Inventory:
@@ -160,7 +131,7 @@ def _take(found: Inventory, manifest: Manifest, group: str, key: Key, raw: RawOb
     if group == CLUSTER_GROUP and manifest.kind == "Cluster":
         found.clusters[key[1]] = place, _cluster(place, raw)
     elif group == POLICY_GROUP and manifest.kind in ("PropagationPolicy", "ClusterPropagationPolicy"):
-        found.policies.append((place, _policy(place, raw, key[0])))
+        found.policies[key] = place, _policy(place, raw, key[0])
     elif group == WORK_GROUP and manifest.kind in ("ResourceBinding", CLUSTER_BINDINGS.kind):
         found.bindings[key] = place, _binding(place, raw)
     elif isinstance(manifest.object, PriorityClass):
@@ -182,17 +153,17 @@ def _template(place: str, manifest: Manifest, raw: RawObject, *, namespaced: boo
         convert(plain, view)
         if isinstance(plain, dict):
             served_kinds.default(resource.group, resource.kind, plain)
-        return Template(manifest, resource, convert(plain, view))
+        return Template(place, resource, convert(plain, view))
 
 
 # --- Karmada's kinds ---------------------------------------------------------------------------------
 
 
-def _cluster(place: str, raw: RawObject) -> Cluster:
+def _cluster(place: str, raw: RawObject) -> MemberCluster:
     spec = raw.get("spec")
     if isinstance(spec, dict):
         prepare_cluster(spec, {}, "")
-    cluster = _decoded(place, raw, Cluster)
+    cluster = _decoded(place, raw, MemberCluster)
     if not cluster.metadata.uid:
         _refuse(place, cluster_problems(cluster))
     summary = cluster.status.resource_summary if cluster.status is not None else None

@@ -28,10 +28,9 @@ def command(ctx: click.Context, /, *, namespace: str | None, **flags: Any) -> No
     first, then as they appear, each counting for the next, whatever the schedulerName.
     Exit code 0: all were placed; 1: some were not; 2: bad input.
     """
-    given = taken_in(flags)
+    simulation = taken_in(flags)
     with progress_bar("placing workloads") as progress:
-        simulation = simulate(given.fleet, given.workloads, retry=given.retry, progress=progress)
-    simulation.notes, simulation.warnings = given.notes, given.warnings
+        simulate(simulation, progress=progress)
     shown = [w for w in simulation.workloads if namespace in (None, w.key[0])]
     told = partial(simulation_report, simulation, shown)
     present(flags["form"], lambda: simulation_document(simulation, shown), told)

@@ -25,10 +25,6 @@ from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.well_known import HOSTNAME
 
-# --- by the node ----------------------------------------------------------------------------------
-# The order of the checks and the wording follow pkg/kubelet/lifecycle/predicate.go; what fits is decided by
-# the engine's rules.
-
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFailure:
@@ -37,16 +33,50 @@ class AdmissionFailure:
 
 
 def admit(
-    pod: LivePod, node: Node, others: Iterable[LivePod], gates: FeatureGates
+    pod: LivePod,
+    node: Node,
+    *,
+    running: Sequence[LivePod],
+    bound: Sequence[LivePod],
+    namespaces: Sequence[Namespace],
+    options: Options,
 ) -> AdmissionFailure | None:
-    """Why the node cannot take the pod beside the others, None if it can."""
-    others = list(others)
-    return next(_failures(pod, node, others, gates), None)
+    """Why the node cannot take the pod beside the others, None if it can.
+
+    Args:
+        pod: The pod to admit.
+        node: Where.
+        running: The pods that were admitted there: those it must not be with.
+        bound: All pods that are to run there: those it may rely on.
+        namespaces: With their labels.
+        options: Which rules there are, and whom they leave out.
+    """
+    if (failure := next(_failures(pod, node, running, options.gates), None)) is not None:
+        return failure
+    if not any(map(_may_object, (pod, *running))):
+        return None
+    name = pod_name(pod)
+    here = _cluster(pod, node, running, namespaces, options)
+    near = _on_the_node(violations_among(here, [name, *map(pod_name, running)]))
+    if any(violation.has_unwanted_peers and violation.pod == name for violation in near):
+        return _failed(UNWANTED_PEERS)
+    if any(is_in_the_way(here, violation, name) for violation in near):
+        return _failed(UNWANTED)
+    if any(violation.lacks_peers and violation.pod == name for violation in near):
+        there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
+        if any(violation.lacks_peers for violation in _on_the_node(there)):
+            return _failed(ALONE)
+    return None
 
 
 def _failures(
-    pod: LivePod, node: Node, others: list[LivePod], gates: FeatureGates
+    pod: LivePod, node: Node, others: Sequence[LivePod], gates: FeatureGates
 ) -> Iterator[AdmissionFailure]:
+    """What the node has against it.
+
+    The order of the checks and the wording follow pkg/kubelet/lifecycle/predicate.go; what fits is decided by
+    the engine's rules.
+    """
     for short in shortages(pod, node, others):
         figures = f"requested: {short.requested}, used: {short.used}, capacity: {short.capacity}"
         text = f"Node didn't have enough resource: {short.resource}, {figures}"
@@ -57,49 +87,11 @@ def _failures(
         taint_toleration.admission(pod, node),
     ):
         if verdict is not None:
-            yield failed(verdict)
+            yield _failed(verdict)
 
 
-def failed(verdict: RuleVerdict) -> AdmissionFailure:
+def _failed(verdict: RuleVerdict) -> AdmissionFailure:
     return AdmissionFailure(verdict.rule, f"Predicate {verdict.rule} failed: {verdict.reasons[0]}")
-
-
-# --- by the other pods ----------------------------------------------------------------------------
-
-
-def failure_beside(
-    pod: LivePod,
-    node: Node,
-    *,
-    running: Sequence[LivePod],
-    bound: Sequence[LivePod],
-    namespaces: Iterable[Namespace],
-    options: Options,
-) -> AdmissionFailure | None:
-    """Why a pod cannot be with the others of a node, None if it can.
-
-    Args:
-        pod: The pod to admit.
-        node: Where.
-        running: The pods that were admitted there: those it must not be with.
-        bound: All pods that are to run there: those it may rely on.
-        namespaces: With their labels.
-        options: Which rules there are, and whom they leave out.
-    """
-    if not any(map(_may_object, (pod, *running))):
-        return None
-    namespaces, name = list(namespaces), pod_name(pod)
-    here = _cluster(pod, node, running, namespaces, options)
-    near = _on_the_node(violations_among(here, [name, *map(pod_name, running)]))
-    if any(violation.has_unwanted_peers and violation.pod == name for violation in near):
-        return failed(UNWANTED_PEERS)
-    if any(is_in_the_way(here, violation, name) for violation in near):
-        return failed(UNWANTED)
-    if any(violation.lacks_peers and violation.pod == name for violation in near):
-        there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
-        if any(violation.lacks_peers for violation in _on_the_node(there)):
-            return failed(ALONE)
-    return None
 
 
 def _on_the_node(violations: Iterable[RuleViolation]) -> list[RuleViolation]:

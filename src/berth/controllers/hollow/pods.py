@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.hollow import admission, is_hollow
+from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.admission import AdmissionFailure, admit
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
@@ -247,15 +247,10 @@ class Kubelets(Controller):
 
     def _admit(self, pod: LivePod, node: Node) -> AdmissionFailure | None:
         running = list(self._running_on(node, pod))
-        failure = admit(pod, node, running, self._options.gates)
-        if failure is not None:
-            return failure
         others = self.cache.pods_on(node.metadata.name or "")
         bound = [other for other in others if other is not pod and not is_finished(other)]
         namespaces = self.cache.all(NAMESPACES, Namespace)
-        return admission.failure_beside(
-            pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options
-        )
+        return admit(pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options)
 
     def _running_on(self, node: Node, pod: LivePod) -> Iterator[LivePod]:
         for other in self.cache.pods_on(node.metadata.name or ""):

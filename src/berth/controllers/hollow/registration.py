@@ -20,7 +20,7 @@ from berth.kube.well_known import DELETED, HOSTNAME, NODE_LEASE_NAMESPACE, REGIO
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Outcome
 from berth.machines.controller import Controller
-from berth.machines.requests import new_condition, patch, status_report
+from berth.machines.requests import new_condition, new_object, patch, status_report
 
 # --- what nodes look like -------------------------------------------------------------------------
 # Names, labels by zone and rack, capacity, addresses.
@@ -59,12 +59,8 @@ def _node(shape: Shape, number: int) -> RawObject:
         ZONE: f"zone-{zone + 1}",
         RACK: f"zone-{zone + 1}-rack-{place % shape.racks + 1}",
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{number + 1:04d}", "labels": labels},
-        "status": {"capacity": _capacity(shape)},
-    }
+    metadata = {"name": f"node-{number + 1:04d}", "labels": labels}
+    return new_object(NODES, metadata, status={"capacity": _capacity(shape)})
 
 
 def _capacity(shape: Shape) -> dict[str, str]:
@@ -107,19 +103,15 @@ def registered(manifest: RawObject, index: int, release: str, now: float) -> Raw
     kept = {field: metadata[field] for field in ("name", "annotations") if field in metadata}
     labels = {**_own_labels(name), **(metadata.get("labels") or {}), LABEL: "true"}
     capacity = status.get("capacity") or status.get("allocatable") or {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {**kept, "labels": labels},
-        "spec": {"podCIDR": pod_range(index), "podCIDRs": [pod_range(index)], **(manifest.get("spec") or {})},
-        "status": {
-            "capacity": capacity,
-            "allocatable": status.get("allocatable") or capacity,
-            **_reported(name, index, release, now),
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            **{field: status[field] for field in ("images",) if field in status},
-        },
+    spec = {"podCIDR": pod_range(index), "podCIDRs": [pod_range(index)], **(manifest.get("spec") or {})}
+    reported = {
+        "capacity": capacity,
+        "allocatable": status.get("allocatable") or capacity,
+        **_reported(name, index, release, now),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        **{field: status[field] for field in ("images",) if field in status},
     }
+    return new_object(NODES, {**kept, "labels": labels}, spec=spec, status=reported)
 
 
 def ready_conditions(now: float) -> list[RawObject]:

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from berth.controllers.propagation import building
-from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
@@ -25,13 +23,15 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import LiveBinding, LivePolicy, ResourceSelector
 from berth.kube.objects import Key, ObjectMeta, PriorityClass, View, key_of
 from berth.kube.ownership import controller_of
-from berth.kube.propagation import best, fit, is_reserved, is_skipped, policy_fit, preempts
+from berth.kube.propagation import bindings
+from berth.kube.propagation.bindings import BuildError, binding_key, binding_resource
+from berth.kube.propagation.policies import best, fit, is_reserved, is_skipped, kinds_of, policy_fit, preempts
 from berth.kube.well_known import DELETED, MODIFIED
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Event
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.requests import patch
+from berth.machines.requests import create, patch
 
 CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
 LAZY = "Lazy"
@@ -105,7 +105,7 @@ class PropagationController(Controller):
             if namespace and key[0] != namespace:
                 continue
             at = self._note(resource, key)
-            binding = self.cache.get(bindings_for(resource), at, LiveBinding)
+            binding = self.cache.get(binding_resource(at), at, LiveBinding)
             if lazy is None or binding is None or self._holder(binding) is not lazy:
                 self.queue.add(at)
 
@@ -133,8 +133,7 @@ class PropagationController(Controller):
     # --- what to do -----------------------------------------------------------------------------------
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        bindings = RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
-        binding = self.cache.get(bindings, key, LiveBinding)
+        binding = self.cache.get(binding_resource(key), key, LiveBinding)
         if binding is not None and binding.metadata.deletion_timestamp:
             return
         found = list(self._candidates(key))
@@ -142,14 +141,17 @@ class PropagationController(Controller):
         if owner is not None and found:
             mine = [entry for entry in found if entry[1].metadata.uid == owner.uid]
             if not mine:
-                self._complain(found[0], key, now)
+                resource, template = found[0]
+                if (policy := self._policy_for(resource, template, None, now)) is not None:
+                    self._fail(key, (resource, template, policy), _OTHER_OWNER, now)
                 return
             found = mine
         for match in self._matched(found, binding, now):
             yield from self._apply(key, match, binding, now)
             return
-        if binding is not None and building.claimed_by(binding) is not None:
-            yield patch(bindings, binding, building.released(binding), "no policy selects its resource")
+        if binding is not None and bindings.claimed_by(binding) is not None:
+            released = bindings.released(binding)
+            yield patch(binding_resource(key), binding, released, "no policy selects its resource")
 
     def _candidates(self, key: Key) -> Iterator[tuple[Resource, Any]]:
         """Resources that would have this binding."""
@@ -189,34 +191,36 @@ class PropagationController(Controller):
 
     def _holder(self, binding: LiveBinding) -> LivePolicy | None:
         """The policy that has a binding, if it is still there and the same."""
-        claimed = building.claimed_by(binding)
+        claimed = bindings.claimed_by(binding)
         if claimed is None:
             return None
         (namespace, name), identity = claimed
         policy = self._policies.get(namespace, {}).get(name)
-        if policy is None or policy.metadata.deletion_timestamp or building.identity(policy) != identity:
+        if policy is None or policy.metadata.deletion_timestamp or bindings.identity(policy) != identity:
             return None
         return policy
 
     def _apply(self, key: Key, found: _Match, binding: LiveBinding | None, now: float) -> Iterator[Action]:
         resource, template, policy = found
-        what = f"Apply {_applied(policy)}"
         try:
-            want = building.wanted(resource, template, policy, self._urgency(policy))
+            want = bindings.wanted(resource, template, policy, self._urgency(policy))
         except BuildError as error:
-            message = f"{what} failed: {error}"
-            self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
-            self.queue.add_at(key, now + RETRY)
+            self._fail(key, found, str(error), now)
             return
-        bindings = bindings_for(resource)
         if binding is None:
-            body = building.body(resource, key, want)
-            yield Create(resource=bindings, key=key, at=(key[0], ""), body=body, why=_spelled(policy))
-        elif change := building.change(binding, want):
-            yield patch(bindings, binding, change, _spelled(policy))
+            yield create(binding_resource(key), key, bindings.body(want), _spelled(policy))
+        elif change := bindings.change(binding, want):
+            yield patch(binding_resource(key), binding, change, _spelled(policy))
         else:
             return
-        self.recorder.record(now, resource, template, NORMAL, "ApplyPolicySucceed", f"{what} succeed")
+        message = f"Apply {_applied(policy)} succeed"
+        self.recorder.record(now, resource, template, NORMAL, "ApplyPolicySucceed", message)
+
+    def _fail(self, key: Key, found: _Match, why: str, now: float) -> None:
+        resource, template, policy = found
+        message = f"Apply {_applied(policy)} failed: {why}"
+        self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
+        self.queue.add_at(key, now + RETRY)
 
     def _urgency(self, policy: LivePolicy) -> int | None:
         wish = policy.spec.schedule_priority
@@ -227,19 +231,6 @@ class PropagationController(Controller):
         if found is None:
             raise BuildError(f'priorityclasses.scheduling.k8s.io "{name}" not found')
         return found.value or 0
-
-    def _complain(self, entry: tuple[Resource, Any], key: Key, now: float) -> None:
-        resource, template = entry
-        policy = self._policy_for(resource, template, None, now)
-        if policy is not None:
-            message = f"Apply {_applied(policy)} failed: {_OTHER_OWNER}"
-            self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
-            self.queue.add_at(key, now + RETRY)
-
-
-def kinds_of(policy: LivePolicy) -> set[tuple[str, str]]:
-    """The kinds a policy names."""
-    return {(s.api_version or "", s.kind or "") for s in policy.spec.resource_selectors or ()}
 
 
 def _differs(old: ObjectMeta, new: ObjectMeta) -> bool:

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
-from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement
+from berth.kube.karmada import APPLIED_PLACEMENT, LiveBinding, MemberCluster, Placement
 from berth.kube.objects import Key, RawObject, Taint, Toleration
 from berth.kube.pods import true_condition
+from berth.kube.propagation.bindings import binding_resource
 from berth.kube.taints import NO_EXECUTE, tolerates
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED
-from berth.machines.cache import Cache
+from berth.machines.cache import Cache, take
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
@@ -45,11 +46,10 @@ class ClusterEvictionController(Controller):
                 for key in self._on.get(event.key[1], ()):
                     self.queue.add(key)
             return
-        for name in _targets(event.old) if event.old is not None else ():
-            self._on.get(name, {}).pop(event.key, None)
+        for seen in filter(None, (event.old, event.object)):
+            for name in _targets(seen):
+                take(self._on, name, event.key)
         if event.change == DELETED:
-            for name in _targets(event.object):
-                self._on.get(name, {}).pop(event.key, None)
             self.queue.forget(event.key)
             return
         for name in _targets(event.object):
@@ -60,12 +60,12 @@ class ClusterEvictionController(Controller):
     def _tainted(self, binding: LiveBinding) -> Iterator[tuple[str, list[Taint]]]:
         """The clusters of a binding that expel workloads."""
         for name in _targets(binding):
-            cluster = self.cache.get(CLUSTERS, ("", name), Cluster)
+            cluster = self.cache.get(CLUSTERS, ("", name), MemberCluster)
             if cluster is not None and (taints := _expelling(cluster)):
                 yield name, taints
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        resource = RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
+        resource = binding_resource(key)
         binding = self.cache.get(resource, key, LiveBinding)
         if binding is None or binding.metadata.deletion_timestamp:
             return
@@ -120,7 +120,7 @@ class ClusterEvictionController(Controller):
         return kept, moved
 
 
-def _expelling(cluster: Cluster) -> list[Taint]:
+def _expelling(cluster: MemberCluster) -> list[Taint]:
     return [taint for taint in cluster.spec.taints or () if taint.effect == NO_EXECUTE]
 
 

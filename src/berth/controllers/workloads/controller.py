@@ -90,36 +90,37 @@ TIMEOUT = 300.0
 
 @dataclass(slots=True)
 class _Expected:
-    until: float
+    until: float = 0.0
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
 
 
 class Expectations:
-    """By the uid of the owner."""
+    """By the uid of the owner. A deletion is known by the uid of the pod, a creation is not."""
 
     def __init__(self) -> None:
         self._by_owner: dict[str, _Expected] = {}
 
-    def expect_creation(self, owner: str, now: float) -> None:
-        self._of(owner, now).creations += 1
+    def expect(self, owner: str, now: float, deletion: str | None = None) -> None:
+        """Another creation, or a deletion, was asked for."""
+        expected = self._by_owner.setdefault(owner, _Expected())
+        expected.until = now + TIMEOUT
+        if deletion is None:
+            expected.creations += 1
+        else:
+            expected.deletions.add(deletion)
 
-    def expect_deletion(self, owner: str, uid: str, now: float) -> None:
-        self._of(owner, now).deletions.add(uid)
-
-    def created(self, owner: str) -> None:
-        """A creation was seen, or it failed."""
+    def fulfil(self, owner: str, deletion: str | None = None) -> None:
+        """A creation, or a deletion, was seen, or it failed."""
         expected = self._by_owner.get(owner)
-        if expected is not None:
+        if expected is None:
+            return
+        if deletion is None:
             expected.creations -= 1
-            self._drop_fulfilled(owner, expected)
-
-    def deleted(self, owner: str, uid: str) -> None:
-        """A deletion was seen, or it failed."""
-        expected = self._by_owner.get(owner)
-        if expected is not None:
-            expected.deletions.discard(uid)
-            self._drop_fulfilled(owner, expected)
+        else:
+            expected.deletions.discard(deletion)
+        if expected.creations <= 0 and not expected.deletions:
+            del self._by_owner[owner]
 
     def pending_until(self, owner: str, now: float) -> float | None:
         """Until when to wait, None if there is nothing to wait for."""
@@ -133,15 +134,6 @@ class Expectations:
 
     def forget(self, owner: str) -> None:
         self._by_owner.pop(owner, None)
-
-    def _of(self, owner: str, now: float) -> _Expected:
-        expected = self._by_owner.setdefault(owner, _Expected(now))
-        expected.until = now + TIMEOUT
-        return expected
-
-    def _drop_fulfilled(self, owner: str, expected: _Expected) -> None:
-        if expected.creations <= 0 and not expected.deletions:
-            del self._by_owner[owner]
 
 
 # --- the frame ------------------------------------------------------------------------------------
@@ -204,9 +196,9 @@ class WorkloadController(Controller):
             return
         uid = reference.uid or ""
         if event.old is None:
-            self.expectations.created(uid)
+            self.expectations.fulfil(uid)
         if event.change == DELETED or is_terminating(pod):
-            self.expectations.deleted(uid, pod.metadata.uid or "")
+            self.expectations.fulfil(uid, pod.metadata.uid or "")
             self.pod_goes(uid, pod)
 
     def pod_goes(self, owner: str, pod: LivePod) -> None:
@@ -258,13 +250,13 @@ class WorkloadController(Controller):
 
     def create_pod(self, item: View, body: RawObject, cause: str, now: float) -> Action:
         """Ask for a pod of a workload, which waits until the watch shows it."""
-        self.expectations.expect_creation(item.metadata.uid or "", now)
+        self.expectations.expect(item.metadata.uid or "", now)
         self._asked.add(item.metadata.uid or "")
         return create(PODS, key_of(item.metadata), body, cause)
 
     def delete_pod(self, item: View, pod: LivePod, cause: str, now: float) -> Action:
         """Have a pod of a workload go, which waits until the watch shows that."""
-        self.expectations.expect_deletion(item.metadata.uid or "", pod.metadata.uid or "", now)
+        self.expectations.expect(item.metadata.uid or "", now, deletion=pod.metadata.uid or "")
         return delete(PODS, pod, cause, key=key_of(item.metadata))
 
     # --- restraint ----------------------------------------------------------------------------------
@@ -309,13 +301,13 @@ class WorkloadController(Controller):
             return
         uid = item.metadata.uid or ""
         if isinstance(action, Create):
-            self.expectations.created(uid)
+            self.expectations.fulfil(uid)
             if uid in self._asked:  # those asked for together count once
                 self._asked.discard(uid)
                 self._refusals.note(uid, outcome.at, _version(item.metadata))
             self.creation_failed(item, action, outcome)
         elif isinstance(action, Delete):
-            self.expectations.deleted(uid, action.uid or "")
+            self.expectations.fulfil(uid, action.uid or "")
 
     def creation_told(self, item: View, name: str) -> str:  # noqa: ARG002
         """What is said of a pod that was made for `item`, a workload."""

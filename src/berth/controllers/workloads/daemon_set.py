@@ -9,7 +9,6 @@ Upstream: pkg/controller/daemon.
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -98,13 +97,6 @@ class Eligibility:
         return NodeEligibility(starts=False, stays=stays, holds=holds)
 
 
-def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
-    """Whether a pod breaks a rule of its own that running pods are evicted for."""
-    if not pod.spec.node_name or is_finished(pod):
-        return False
-    return not matches_during_execution(pod, node, gates)
-
-
 def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawObject:
     """The pod for one node: pinned by name, which replaces its own rule since that was just checked."""
     pod = pod_from(
@@ -115,10 +107,9 @@ def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawOb
         labels={REVISION_HASH: revision_hash},
     )
     spec = pod["spec"]
-    affinity = copy.deepcopy(spec.get("affinity") or {})
+    affinity = spec["affinity"] = spec.get("affinity") or {}
     pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity.setdefault("nodeAffinity", {})[REQUIRED_DURING_SCHEDULING] = {"nodeSelectorTerms": [pin]}
-    spec["affinity"] = affinity
     given: list[RawObject] = list(spec.get("tolerations") or ())
     for toleration in daemon_tolerations(host_network=bool(spec.get("hostNetwork"))):
         entry: dict[str, Any] = msgspec.to_builtins(toleration)
@@ -249,8 +240,13 @@ class DaemonSetController(WorkloadController):
         Those who evict for a broken rule ask the budgets first, and say why.
         """
         cause = f"node {node.metadata.name} is no longer eligible"
-        evicted = [pod for pod in pods if stays and is_evicted(pod, node, self._gates)]
-        return {pod.metadata.uid or "": (pod, cause) for pod in pods if pod not in evicted}
+        left = [pod for pod in pods if not (stays and self._evicts(pod, node))]
+        return {pod.metadata.uid or "": (pod, cause) for pod in left}
+
+    def _evicts(self, pod: LivePod, node: Node) -> bool:
+        """Whether a pod breaks a rule of its own that running pods are evicted for."""
+        runs = bool(pod.spec.node_name) and not is_finished(pod)
+        return runs and not matches_during_execution(pod, node, self._gates)
 
     def _replace_failed(self, key: Key, uid: str, node: str, pod: LivePod, plan: _Plan, now: float) -> None:
         """A failed pod is removed once its node's turn has come, which is later each time."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.workloads import deployment_sets as sizing
+import msgspec
+
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, limits, revision
+from berth.controllers.workloads.deployment_sets import REVISION, DeploymentSets, Sizes, revision
 from berth.controllers.workloads.pods import controller_among, wanted
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
-from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
+from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, true_condition
 from berth.kube.times import seconds
@@ -43,70 +44,58 @@ class DeploymentController(WorkloadController):
         deployment = self.cache.get(DEPLOYMENTS, key, LiveWorkload)
         if deployment is None:
             return
-        sets = sizing.sort_out(deployment, self.owned(deployment, LiveWorkload))
+        sets = DeploymentSets.of(deployment, self.owned(deployment, LiveWorkload))
         if deployment.metadata.deletion_timestamp:
-            yield from self._status(deployment, sets, now)
+            yield from self._status(sets, now)
             return
         if claims := self.claims(deployment):
             yield from claims
             return
-        yield from self._roll(key, deployment, sets, now)
+        yield from self._roll(sets, now)
         if (number := (sets.new and revision(sets.new)) or 0) and number != revision(deployment):
-            body = {"metadata": {"annotations": {sizing.REVISION: str(number)}}}
+            body = {"metadata": {"annotations": {REVISION: str(number)}}}
             yield patch(DEPLOYMENTS, deployment, body, f"revision {number}")
         else:
-            yield from self._status(deployment, sets, now)
+            yield from self._status(sets, now)
 
     # --- what to do ---------------------------------------------------------------------------------
 
-    def _roll(self, key: Key, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
-        if deployment.spec.paused or sizing.is_scaling(deployment, sets):
-            sizes = sizing.scaled(deployment, sets)
-            yield from self._resize(deployment, sets, sizes, "scaled", now)
-        elif sizing.is_rolling(deployment):
-            yield from self._rolling_update(key, deployment, sets, now)
+    def _roll(self, sets: DeploymentSets, now: float) -> Iterator[Action]:
+        if sets.deployment.spec.paused or sets.is_scaling:
+            yield from self._resize(sets, sets.scaled(), "scaled", now)
+        elif sets.is_rolling:
+            yield from self._roll_out(sets, sets.rolled_up(), now)
         else:
-            yield from self._recreate(key, deployment, sets, now)
-        yield from self._clean_up(key, deployment, sets)
+            yield from self._recreate(sets, now)
+        if _is_complete(sets, _reported(sets.deployment)) and _is_observed(sets.deployment):
+            for replica_set in sets.surplus():
+                cause = "beyond the revision history limit"
+                yield delete(REPLICA_SETS, replica_set, cause, key=sets.key, propagation="Background")
 
-    def _rolling_update(self, key: Key, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
-        size = sizing.rolled_up(deployment, sets)
-        if sets.new is None:
-            yield from self._create(key, deployment, sets, size, now)
-            return
-        annotated = list(self._annotate(deployment, sets))
-        if annotated:
-            yield from annotated
-            return
-        name = sets.new.metadata.name or ""
-        if size != wanted(sets.new):
-            yield from self._resize(deployment, sets, {name: size}, "rolling out", now)
-            return
-        sizes = sizing.rolled_down(deployment, sets)
-        yield from self._resize(deployment, sets, sizes, "replaced by a newer revision", now)
-
-    def _recreate(self, key: Key, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
+    def _recreate(self, sets: DeploymentSets, now: float) -> Iterator[Action]:
         old = {rs.metadata.name or "": 0 for rs in sets.old if wanted(rs)}
         if old:
-            yield from self._resize(deployment, sets, old, "recreated with a newer revision", now)
+            yield from self._resize(sets, old, "recreated with a newer revision", now)
             return
         pods = (pod for rs in sets.old for pod in self.cache.owned(PODS, rs.metadata.uid, LivePod))
-        if not all(map(is_finished, pods)):
-            return
+        if all(map(is_finished, pods)):
+            yield from self._roll_out(sets, sets.replicas, now)
+
+    def _roll_out(self, sets: DeploymentSets, size: int, now: float) -> Iterator[Action]:
+        """One step: make the new ReplicaSet, keep its annotations, bring it to a size, take from the old."""
         if sets.new is None:
-            yield from self._create(key, deployment, sets, wanted(deployment), now)
-            return
-        annotated = list(self._annotate(deployment, sets))
-        yield from annotated
-        if not annotated and wanted(sets.new) != wanted(deployment):
-            name = sets.new.metadata.name or ""
-            yield from self._resize(deployment, sets, {name: wanted(deployment)}, "rolling out", now)
+            yield from self._create(sets, size, now)
+        elif annotated := list(self._annotate(sets, sets.new)):
+            yield from annotated
+        elif size != wanted(sets.new):
+            yield from self._resize(sets, {sets.new.metadata.name or "": size}, "rolling out", now)
+        elif sets.is_rolling:
+            yield from self._resize(sets, sets.rolled_down(), "replaced by a newer revision", now)
 
     # --- how ----------------------------------------------------------------------------------------
 
-    def _create(
-        self, key: Key, deployment: LiveWorkload, sets: Sets, size: int, now: float
-    ) -> Iterator[Action]:
+    def _create(self, sets: DeploymentSets, size: int, now: float) -> Iterator[Action]:
+        deployment, key = sets.deployment, sets.key
         template = plain(deployment.spec.template)
         collisions = deployment.status.collision_count or 0
         tag = template_hash(template, collisions)
@@ -114,80 +103,60 @@ class DeploymentController(WorkloadController):
         taken = self.cache.get(REPLICA_SETS, (key[0], name), LiveWorkload)
         if taken is not None:
             if plain(taken.spec.template) != template or controller_of(taken.metadata) is not None:
-                yield status_patch(
-                    DEPLOYMENTS, deployment, {"collisionCount": collisions + 1}, f"{name} is another's"
-                )
+                status = {"collisionCount": collisions + 1}
+                yield status_patch(DEPLOYMENTS, deployment, status, f"{name} is another's")
             return
         message = f"Scaled up replica set {name} from 0 to {size}"
         self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
-        body = _replica_set(deployment, sets, name, tag, size)
-        yield create(REPLICA_SETS, key, body, "no ReplicaSet has the template")
+        yield create(REPLICA_SETS, key, _replica_set(sets, name, tag, size), "no ReplicaSet has the template")
 
-    def _annotate(self, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
+    def _annotate(self, sets: DeploymentSets, new: LiveWorkload) -> Iterator[Action]:
         """Keep the new ReplicaSet's annotations and readiness time in step."""
-        new = sets.new
-        if new is None:
-            return
-        annotations = sizing.new_annotations(deployment, sets)
+        annotations, minimum = sets.new_annotations(), sets.deployment.spec.min_ready_seconds or 0
         body: RawObject = {}
         if annotations != (new.metadata.annotations or {}):
             body["metadata"] = {"annotations": annotations}
-        if (new.spec.min_ready_seconds or 0) != (deployment.spec.min_ready_seconds or 0):
-            body["spec"] = {"minReadySeconds": deployment.spec.min_ready_seconds or 0}
+        if (new.spec.min_ready_seconds or 0) != minimum:
+            body["spec"] = {"minReadySeconds": minimum}
         if body:
-            yield patch(REPLICA_SETS, new, body, "annotations", key=key_of(deployment.metadata))
+            yield patch(REPLICA_SETS, new, body, "annotations", key=sets.key)
 
-    def _resize(
-        self, deployment: LiveWorkload, sets: Sets, sizes: sizing.Sizes, cause: str, now: float
-    ) -> Iterator[Action]:
-        annotations = sizing.size_annotations(deployment)
+    def _resize(self, sets: DeploymentSets, sizes: Sizes, cause: str, now: float) -> Iterator[Action]:
+        annotations = sets.size_annotations()
         for replica_set in sets.all:
-            name = replica_set.metadata.name or ""
-            size, given = sizes.get(name, wanted(replica_set)), replica_set.metadata.annotations or {}
-            same = all(given.get(key) == annotations[key] for key in (DESIRED, MAXIMUM))
-            if size == wanted(replica_set) and (same or name not in sizes):
+            name, before = replica_set.metadata.name or "", wanted(replica_set)
+            size, given = sizes.get(name, before), replica_set.metadata.annotations or {}
+            same = annotations.items() <= given.items()
+            if size == before and (same or name not in sizes):
                 continue
             body: RawObject = {"metadata": {"annotations": annotations}, "spec": {"replicas": size}}
-            yield patch(REPLICA_SETS, replica_set, body, cause, key=key_of(deployment.metadata))
-            if size != wanted(replica_set):
-                way = "up" if size > wanted(replica_set) else "down"
-                message = f"Scaled {way} replica set {name} from {wanted(replica_set)} to {size}"
-                self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
+            yield patch(REPLICA_SETS, replica_set, body, cause, key=sets.key)
+            if size != before:
+                way = "up" if size > before else "down"
+                message = f"Scaled {way} replica set {name} from {before} to {size}"
+                self.recorder.record(now, DEPLOYMENTS, sets.deployment, NORMAL, "ScalingReplicaSet", message)
 
-    def _clean_up(self, key: Key, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
-        status, observed = deployment.status, deployment.status.observed_generation or 0
-        counts = (status.updated_replicas or 0, status.replicas or 0, status.available_replicas or 0)
-        if not _is_complete(deployment, *counts) or observed < (deployment.metadata.generation or 0):
-            return
-        for replica_set in sizing.surplus(deployment, sets):
-            cause = "beyond the revision history limit"
-            yield delete(REPLICA_SETS, replica_set, cause, key=key, propagation="Background")
-
-    def _status(self, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
-        status, due = _status_of(deployment, sets, now)
+    def _status(self, sets: DeploymentSets, now: float) -> Iterator[Action]:
+        status, due = _status_of(sets, now)
         if due is not None:
-            self.queue.add_at(key_of(deployment.metadata), due)
+            self.queue.add_at(sets.key, due)
         if status is not None:
-            yield status_patch(DEPLOYMENTS, deployment, status)
+            yield status_patch(DEPLOYMENTS, sets.deployment, status)
 
 
-def _replica_set(deployment: LiveWorkload, sets: Sets, name: str, tag: str, size: int) -> RawObject:
+def _replica_set(sets: DeploymentSets, name: str, tag: str, size: int) -> RawObject:
+    deployment, hashed = sets.deployment, {TEMPLATE_HASH: tag}
     template = deployment.spec.template or {}
     metadata = template.get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), TEMPLATE_HASH: tag}
-    selector = deployment.spec.selector
-    selected = {**((selector.match_labels if selector else None) or {}), TEMPLATE_HASH: tag}
-    expressions = [
-        {"key": e.key, "operator": e.operator, **({"values": e.values} if e.values else {})}
-        for e in (selector.match_expressions if selector else None) or ()
-    ]
+    labels = {**(metadata.get("labels") or {}), **hashed}
+    selector: RawObject = msgspec.to_builtins(deployment.spec.selector) or {}
     spec = {
         "replicas": size,
         "minReadySeconds": deployment.spec.min_ready_seconds or 0,
-        "selector": {"matchLabels": selected, **({"matchExpressions": expressions} if expressions else {})},
+        "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **hashed}},
         "template": {**template, "metadata": {**metadata, "labels": labels}},
     }
-    annotations = sizing.new_annotations(deployment, sets)
+    annotations = sets.new_annotations()
     content = {"spec": spec}
     return child_of(
         deployment, DEPLOYMENTS, REPLICA_SETS, name, content, labels=labels, annotations=annotations
@@ -199,31 +168,35 @@ def _replica_set(deployment: LiveWorkload, sets: Sets, name: str, tag: str, size
 
 DONE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
+_COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 
 
-def _status_of(deployment: LiveWorkload, sets: Sets, now: float) -> tuple[RawObject | None, float | None]:
+def _status_of(sets: DeploymentSets, now: float) -> tuple[RawObject | None, float | None]:
     """The status to write, None if it is right already; and when it may change by itself."""
-    old = deployment.status
-    counts = _counts(deployment, sets)
-    conditions = Conditions(old.conditions, now, updated=True)
-    _set_available(deployment, counts, conditions)
+    deployment, counts = sets.deployment, _counts(sets)
+    conditions = Conditions(deployment.status.conditions, now, updated=True)
+    if counts["availableReplicas"] >= sets.least_available:
+        conditions.set("Available", TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        lacking = "Deployment does not have minimum availability."
+        conditions.set("Available", FALSE, "MinimumReplicasUnavailable", lacking)
     due = None
     if deployment.spec.paused:
         if (conditions.get("Progressing") or {}).get("reason") != TIMED_OUT:
             conditions.set("Progressing", UNKNOWN, "DeploymentPaused", "Deployment is paused")
     else:
-        due = _set_progress(deployment, sets, counts, conditions, now)
+        due = _set_progress(sets, counts, conditions, now)
     _set_failure(sets, conditions)
     if not is_news(deployment, counts) and not conditions.changed:
         return None, due
     return {**counts, "conditions": conditions.list()}, due
 
 
-def _counts(deployment: LiveWorkload, sets: Sets) -> RawObject:
+def _counts(sets: DeploymentSets) -> RawObject:
     statuses = [replica_set.status for replica_set in sets.all]
     available = sum(status.available_replicas or 0 for status in statuses)
     return {
-        "observedGeneration": deployment.metadata.generation or 0,
+        "observedGeneration": sets.deployment.metadata.generation or 0,
         "replicas": sum(status.replicas or 0 for status in statuses),
         "updatedReplicas": (sets.new.status.replicas or 0) if sets.new else 0,
         "readyReplicas": sum(status.ready_replicas or 0 for status in statuses),
@@ -232,28 +205,18 @@ def _counts(deployment: LiveWorkload, sets: Sets) -> RawObject:
     }
 
 
-def _set_available(deployment: LiveWorkload, counts: RawObject, conditions: Conditions) -> None:
-    if counts["availableReplicas"] >= wanted(deployment) - limits(deployment).unavailable:
-        conditions.set("Available", TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability.")
-    else:
-        conditions.set(
-            "Available", FALSE, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
-        )
-
-
 def _set_progress(
-    deployment: LiveWorkload, sets: Sets, counts: RawObject, conditions: Conditions, now: float
+    sets: DeploymentSets, counts: RawObject, conditions: Conditions, now: float
 ) -> float | None:
     """Set the Progressing condition; when it may time out."""
-    name = deployment.metadata.name
-    of_new = f'ReplicaSet "{sets.new.metadata.name}"' if sets.new else f'Deployment "{name}"'
+    deployment = sets.deployment
+    of_new = f'{"ReplicaSet" if sets.new else "Deployment"} "{(sets.new or deployment).metadata.name}"'
     known = conditions.get("Progressing")
     deadline = deployment.spec.progress_deadline_seconds
     if known is not None and known.get("reason") == "DeploymentPaused":
         conditions.set("Progressing", UNKNOWN, "DeploymentResumed", "Deployment is resumed")
         known = conditions.get("Progressing")
-    totals = (counts["updatedReplicas"], counts["replicas"], counts["availableReplicas"])
-    if _is_complete(deployment, *totals) and sets.new is not None:
+    if _is_complete(sets, counts) and sets.new is not None:
         message = f"{of_new} has successfully progressed."
         if known is None or known.get("reason") != DONE or known.get("message") != message:
             conditions.set("Progressing", TRUE, DONE, message)
@@ -280,22 +243,28 @@ def _set_progress(
     return None
 
 
-def _is_complete(deployment: LiveWorkload, updated: int, replicas: int, available: int) -> bool:
-    return updated == replicas == available == wanted(deployment)
+def _reported(deployment: LiveWorkload) -> RawObject:
+    """The counts in the status."""
+    known: RawObject = msgspec.to_builtins(deployment.status)
+    return {name: known.get(name) or 0 for name in _COUNTS}
+
+
+def _is_observed(deployment: LiveWorkload) -> bool:
+    return (deployment.status.observed_generation or 0) >= (deployment.metadata.generation or 0)
+
+
+def _is_complete(sets: DeploymentSets, counts: RawObject) -> bool:
+    return all(counts[name] == sets.replicas for name in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
 def _progresses(deployment: LiveWorkload, counts: RawObject) -> bool:
-    old = deployment.status
-    before_old = (old.replicas or 0) - (old.updated_replicas or 0)
-    return bool(
-        counts["updatedReplicas"] > (old.updated_replicas or 0)
-        or counts["replicas"] - counts["updatedReplicas"] < before_old
-        or counts["readyReplicas"] > (old.ready_replicas or 0)
-        or counts["availableReplicas"] > (old.available_replicas or 0)
-    )
+    old = _reported(deployment)
+    fewer = counts["replicas"] - counts["updatedReplicas"] < old["replicas"] - old["updatedReplicas"]
+    more = any(counts[name] > old[name] for name in _COUNTS if name != "replicas")
+    return fewer or more
 
 
-def _set_failure(sets: Sets, conditions: Conditions) -> None:
+def _set_failure(sets: DeploymentSets, conditions: Conditions) -> None:
     for replica_set in sets.all:
         failure = true_condition(replica_set.status.conditions, "ReplicaFailure")
         if failure is not None:

@@ -6,13 +6,14 @@ import copy
 from typing import Any
 
 from berth.kube.amounts.shares import or_one
-from berth.kube.api_resources import Resource
+from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
 from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, TRUE, UNKNOWN
 from berth.machines.cache import Cache
+from berth.machines.requests import new_object
 
 
 def wanted(workload: LiveWorkload) -> int:
@@ -103,18 +104,14 @@ def pod_from(
     template = template or {}
     given = template.get("metadata") or {}
     metadata: RawObject = {
+        **({"name": name} if name else {"generateName": generate_name}),
         "namespace": owner.namespace,
         "ownerReferences": [owner_reference(resource, owner)],
     }
-    if name:
-        metadata["name"] = name
-    else:
-        metadata["generateName"] = generate_name
     if all_labels := {**(given.get("labels") or {}), **(labels or {})}:
         metadata["labels"] = all_labels
     if all_annotations := {**(given.get("annotations") or {}), **(annotations or {})}:
         metadata["annotations"] = all_annotations
     if given.get("finalizers"):
         metadata["finalizers"] = list(given["finalizers"])
-    spec = copy.deepcopy(template.get("spec") or {})
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return new_object(PODS, metadata, spec=copy.deepcopy(template.get("spec") or {}))

@@ -152,18 +152,13 @@ class StatefulSetController(WorkloadController):
             claims = self.claims(item)
             yield from claims
             if not claims and found.current is not None:
-                yield from self._act(key, this, now)
+                scaled = list(self._scale(key, this, now))
+                yield from scaled
+                if not scaled and this.rolls:
+                    yield from self._roll(key, this, now)
         yield from self._status(key, this, now)
 
     # --- one step at a time -------------------------------------------------------------------------
-
-    def _act(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
-        acted = False
-        for action in self._scale(key, this, now):
-            acted = True
-            yield action
-        if not acted and this.rolls:
-            yield from self._roll(key, this, now)
 
     def _scale(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
         """Create what is missing in order, then remove what is too much in reverse order."""

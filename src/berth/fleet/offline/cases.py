@@ -16,7 +16,7 @@ from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.fleet.state.strategy import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
-from berth.kube.karmada import Binding, Cluster, Placement, WorkloadAffinityGroups, binding_name
+from berth.kube.karmada import Binding, MemberCluster, Placement, WorkloadAffinityGroups, binding_name
 from berth.kube.objects import Struct
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
@@ -67,7 +67,7 @@ class FleetCaseOptions(Struct, frozen=True):
 
 class FleetCase(Struct, frozen=True):
     id: str | None = None
-    clusters: list[Cluster] | None = None
+    clusters: list[MemberCluster] | None = None
     bindings: list[Binding] | None = None
     binding: Binding | None = None
     assigning: list[Binding] | None = None
@@ -111,7 +111,7 @@ def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[s
         options = replace(options, empty_workload_propagation=chosen.enable_empty_workload_propagation)
     fleet = Fleet(options)
     for cluster in case.clusters or ():
-        fleet.set_cluster(cluster)
+        fleet.clusters.set(cluster)
     bindings, incomparable = settle(case.bindings or (), case.assigning or (), binding)
     for existing in bindings:
         fleet.set_binding((existing.metadata.namespace or "", existing.metadata.name or ""), existing)

@@ -15,7 +15,7 @@ from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimula
 from berth.fleet.placement.fleet import Fleet, PlacementAttempt, PlacementDecision
 from berth.fleet.selection.estimation import UNLIMITED, estimate
 from berth.fleet.state.cluster_affinity import domains_of
-from berth.fleet.state.terms import CLUSTER, topology_of
+from berth.fleet.state.terms import CLUSTER, WorkloadRules, topology_of
 from berth.kube.amounts.quantity import QuantityError
 from berth.kube.karmada import (
     Binding,
@@ -161,7 +161,12 @@ def _verdicts(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> li
             )
         )
     there = {each.name for each in found}
-    found += [_gone(name, replicas) for name, replicas in current.items() if name not in there]
+    missing = ClusterRuleVerdict("Cluster", "there is no such cluster")
+    found += [
+        ClusterExplanation(name, current=replicas, rejections=(missing,))
+        for name, replicas in current.items()
+        if name not in there
+    ]
     return sorted(found, key=_rank)
 
 
@@ -178,12 +183,6 @@ def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[Clu
         if verdict.rejected[slot]:
             found[ClusterRuleVerdict(rule, verdict.why(slot))] = None
     return tuple(found)
-
-
-def _gone(name: str, replicas: int) -> ClusterExplanation:
-    """A cluster that the binding names though there is none of that name."""
-    missing = (ClusterRuleVerdict("Cluster", "there is no such cluster"),)
-    return ClusterExplanation(name, current=replicas, rejections=missing)
 
 
 def _room(fleet: Fleet, binding: Binding) -> Int64Array | None:
@@ -253,9 +252,8 @@ def _plain(fleet: Fleet, key: Key) -> Binding:
 
 def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[Variant]:
     key, binding = workload.key, _plain(fleet, workload.key)
-    placement = binding.spec.placement or Placement()
     yield from _apart(fleet, key, binding)
-    for change, variant in _alone(fleet, workload, binding, placement):
+    for change, variant in _alone(fleet, workload, binding):
         yield change, {key: variant}
 
 
@@ -300,11 +298,10 @@ def _terms(binding: Binding) -> list[WorkloadTerm]:
     return _anti_affinity(binding).required_during_scheduling_ignored_during_execution or []
 
 
-def _alone(
-    fleet: Fleet, workload: FleetWorkload, binding: Binding, placement: Placement
-) -> Iterator[tuple[str, Binding]]:
+def _alone(fleet: Fleet, workload: FleetWorkload, binding: Binding) -> Iterator[tuple[str, Binding]]:
     """Changes of the binding itself."""
-    yield from _without_groups(fleet, workload, binding, placement)
+    placement = binding.spec.placement or Placement()
+    yield from _without_groups(fleet.known(workload.key).entry.rules, binding, placement)
     near = placement.workload_affinity or WorkloadAffinity()
     terms = near.required_during_scheduling_ignored_during_execution or []
     for i, term in enumerate(terms):
@@ -324,25 +321,21 @@ def _alone(
 
 
 def _without_groups(
-    fleet: Fleet, workload: FleetWorkload, binding: Binding, placement: Placement
+    rules: WorkloadRules, binding: Binding, placement: Placement
 ) -> Iterator[tuple[str, Binding]]:
     """Without one of Karmada's groups: it is written in the binding, and its rule in the placement."""
-    rules = fleet.known(workload.key).entry.rules
     groups, terms = binding.spec.workload_affinity_groups, placement.workload_affinity
-    for kind, name, written in (
-        ("affinity", "affinity", "affinity_group"),
-        ("anti-affinity", "anti_affinity", "anti_affinity_group"),
-    ):
+    for name in ("affinity", "anti_affinity"):
         for rule in getattr(rules, name):
             if rule.group is None:
                 continue
             spec = binding.spec
             if groups is not None:
-                spec = replace(spec, workload_affinity_groups=replace(groups, **{written: None}))
+                spec = replace(spec, workload_affinity_groups=replace(groups, **{f"{name}_group": None}))
             if terms is not None:
                 changed = replace(placement, workload_affinity=replace(terms, **{name: None}))
                 spec = replace(spec, placement=changed)
-            yield f"without the {kind} group {rule.group}", replace(binding, spec=spec)
+            yield f"without the {name.replace('_', '-')} group {rule.group}", replace(binding, spec=spec)
 
 
 def _spelled(term: WorkloadTerm) -> str:

@@ -22,7 +22,7 @@ from berth.kube.karmada import (
 )
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta
-from berth.kube.propagation import fit, is_reserved
+from berth.kube.propagation.policies import fit, is_reserved
 from berth.kube.text.near import near_word
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
 

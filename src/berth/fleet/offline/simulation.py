@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from berth.fleet.placement.fleet import PlacementDecision
+from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.state.strategy import replicas_changed, reschedule_required
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import PODS
-from berth.kube.karmada import Binding, Placement
-from berth.kube.objects import Key
+from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
+from berth.kube.objects import Key, ResourceList
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from berth.fleet.placement.fleet import Fleet
-    from berth.kube.karmada import Cluster, TargetCluster
-    from berth.kube.objects import ResourceList
-
-    Progress = Callable[[int, int], None]  # bindings placed, and bindings in all
-
+Progress = Callable[[int, int], None]  # bindings placed, and bindings in all
 
 PLACED, STAYS, UNPLACED, SUSPENDED = "Placed", "Stays", "NotPlaced", "Suspended"
 
@@ -71,7 +63,7 @@ class FleetWorkload:
 
 @dataclass(slots=True)
 class FleetSimulation:
-    """What became of all workloads, and the fleet as it is then.
+    """A fleet with its clusters and what is to be placed there; once it was, the fleet as it is then.
 
     Attributes:
         workloads: In the order in which they were given.
@@ -90,28 +82,23 @@ class FleetSimulation:
 
 
 def simulate(
-    fleet: Fleet,
-    workloads: Iterable[FleetWorkload],
-    *,
-    retry: bool = True,
-    asked: FleetWorkload | None = None,
-    progress: Progress | None = None,
+    simulation: FleetSimulation, *, asked: FleetWorkload | None = None, progress: Progress | None = None
 ) -> FleetSimulation:
     """Place what is not placed: the highest priority first, then in the given order.
 
+    What is placed stays, unless its replicas changed or a reschedule is due. What fits nowhere is tried again
+    after others were placed, except in Karmada's way.
+
     Args:
-        fleet: Has the clusters already.
-        workloads: Those that are placed stay, unless their replicas changed or a reschedule is due.
-        retry: Whether what fits nowhere is tried again after others were placed.
+        simulation: Its fleet and workloads are changed.
         asked: Stop when this one is decided: the fleet is then as that decision found it.
         progress: Told how far it is.
     """
-    given = list(workloads)
-    for workload in given:
+    fleet, retry = simulation.fleet, not simulation.fleet.options.compat
+    for workload in simulation.workloads:
         _show(fleet, workload, workload.binding)
         workload.state = _first_state(workload)
-    pending = sorted((w for w in given if w.state == UNPLACED), key=lambda w: -w.priority)
-    simulation = FleetSimulation(fleet, given)
+    pending = sorted((w for w in simulation.workloads if w.state == UNPLACED), key=lambda w: -w.priority)
     if asked is not None and asked not in pending:
         asked.decision = fleet.decide(asked.key)
         return simulation
@@ -159,10 +146,10 @@ def _settle(fleet: Fleet, workload: FleetWorkload, targets: Sequence[TargetClust
         added = target.replicas - before.get(target.name, 0)
         view = fleet.clusters.views[fleet.clusters.slot(target.name)]
         if added > 0 and view is not None:
-            fleet.set_cluster(_filled(view, {**request, PODS: 1}, added))
+            fleet.clusters.set(_filled(view, {**request, PODS: 1}, added))
 
 
-def _filled(cluster: Cluster, request: ResourceList, replicas: int) -> Cluster:
+def _filled(cluster: MemberCluster, request: ResourceList, replicas: int) -> MemberCluster:
     """The cluster with so many replicas more; one that reports no resources stays as it is."""
     summary = cluster.status.resource_summary if cluster.status is not None else None
     if cluster.status is None or summary is None:

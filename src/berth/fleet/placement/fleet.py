@@ -23,7 +23,7 @@ from berth.fleet.state.strategy import reschedule_required
 from berth.fleet.state.terms import NO_RULES, TermError, WorkloadRule, derived_groups, groups_of, rules_of
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
-from berth.kube.karmada import Binding, Cluster, Placement, TargetCluster
+from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
 
@@ -70,15 +70,14 @@ class PlacementAttempt:
 
 @dataclass(slots=True)
 class PlacementDecision:
-    """What is to become of a binding.
-
-    Attributes:
-        attempts: Every term tried, in order.
-        decisive: The attempt that succeeded, or else the first one.
-    """
+    """What is to become of a binding; `attempts` are the terms tried, in order, until one succeeded."""
 
     attempts: list[PlacementAttempt]
-    decisive: PlacementAttempt
+
+    @property
+    def decisive(self) -> PlacementAttempt:
+        """The attempt that succeeded, or else the first one."""
+        return self.attempts[-1 if self.attempts[-1].error is None else 0]
 
     @property
     def targets(self) -> list[TargetCluster] | None:
@@ -114,11 +113,10 @@ def decide(query: PlacementQuery) -> PlacementDecision:
     """Try the placement, or the terms of its cluster affinities from the one observed last."""
     attempts: list[PlacementAttempt] = []
     for name in _affinity_names(query):
-        attempt = _attempt(replace(query, affinity_name=name))
-        attempts.append(attempt)
-        if attempt.error is None:
-            return PlacementDecision(attempts, attempt)
-    return PlacementDecision(attempts, attempts[0])
+        attempts.append(_attempt(replace(query, affinity_name=name)))
+        if attempts[-1].error is None:
+            break
+    return PlacementDecision(attempts)
 
 
 def _affinity_names(query: PlacementQuery) -> list[str]:
@@ -202,7 +200,7 @@ class FleetBinding:
 
 
 class Fleet:
-    """All clusters and bindings, for one thread."""
+    """All clusters and bindings, for one thread; of namespaces only the index needs to know."""
 
     def __init__(self, options: FleetOptions | None = None) -> None:
         self.options = options or FleetOptions()
@@ -211,15 +209,6 @@ class Fleet:
         self._bindings: dict[Key, FleetBinding] = {}
 
     # --- events -------------------------------------------------------------------
-
-    def set_cluster(self, cluster: Cluster) -> None:
-        self.clusters.set(cluster)
-
-    def remove_cluster(self, name: str) -> None:
-        self.clusters.remove(name)
-
-    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        self.index.set_namespace(name, labels)
 
     def set_binding(
         self,
@@ -291,8 +280,7 @@ class Fleet:
         problem = known.problem or unknown
         if problem is not None:
             error = PlacementError(SCHEDULER_ERROR, problem)
-            failed = PlacementAttempt("", self.clusters.mask(()), [], error=error)
-            return PlacementDecision([failed], failed)
+            return PlacementDecision([PlacementAttempt("", self.clusters.mask(()), [], error=error)])
         return decide(query)
 
     def founds(self, key: Key, rule: WorkloadRule) -> bool:

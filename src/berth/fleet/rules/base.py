@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from berth.engine.state.columns import BoolArray, Int64Array
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
-from berth.kube.karmada import Binding, Cluster, Placement
+from berth.kube.karmada import Binding, MemberCluster, Placement
 from berth.kube.taints import NO_EXECUTE, tolerates
 
 MAX_SCORE = 100
@@ -61,24 +61,24 @@ class PlacementQuery:
         """Clusters nothing can stay on as far as this binding goes: gone, going or tainted."""
         if self._failed is None:
             tolerations = tuple(self.placement.cluster_tolerations or ())
-            driven = self.clusters.remembered(
+            driven = self.where(
                 ("no-execute", tolerations),
-                lambda: self.each(
-                    lambda view: any(
-                        taint.effect == NO_EXECUTE and not tolerates(tolerations, taint)
-                        for taint in view.spec.taints or ()
-                    )
+                lambda view: any(
+                    taint.effect == NO_EXECUTE and not tolerates(tolerations, taint)
+                    for taint in view.spec.taints or ()
                 ),
             )
             self._failed = ~self.clusters.schedulable | driven | self.clusters.mask(self.entry.leaving)
         return self._failed
 
-    def each(self, holds: Callable[[Cluster], bool]) -> BoolArray:
-        """The existing clusters of which something holds, asked one by one."""
-        views = enumerate(self.clusters.views)
-        return self.clusters.mask(slot for slot, view in views if view is not None and holds(view))
+    def where(self, key: Hashable, holds: Callable[[MemberCluster], bool]) -> BoolArray:
+        """The existing clusters of which something holds; by the key it is remembered until one changes."""
+        clusters = self.clusters
+        return clusters.remembered(
+            key, lambda: clusters.mask(s for s, view in enumerate(clusters.views) if view and holds(view))
+        )
 
-    def placed_on(self) -> Iterator[tuple[str, Cluster]]:
+    def placed_on(self) -> Iterator[tuple[str, MemberCluster]]:
         """The clusters that the binding has now, as far as they exist."""
         for target in self.binding.spec.clusters or ():
             slot = self.clusters.slot_of.get(target.name)

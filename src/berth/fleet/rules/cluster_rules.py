@@ -11,7 +11,7 @@ from berth.engine.state.columns import Int64Array
 from berth.fleet.rules.base import MAX_SCORE, ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.strategy import is_workload
-from berth.kube.karmada import Cluster, ClusterAffinity
+from berth.kube.karmada import ClusterAffinity, MemberCluster
 from berth.kube.taints import NO_EXECUTE, untolerated
 
 
@@ -53,11 +53,9 @@ class TaintTolerationRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         tolerations = tuple(query.placement.cluster_tolerations or ())
-        tainted = query.clusters.remembered(
+        tainted = query.where(
             (self.name, tolerations),
-            lambda: query.each(
-                lambda view: first_untolerated(tolerations, view.spec.taints or ()) is not None
-            ),
+            lambda view: first_untolerated(tolerations, view.spec.taints or ()) is not None,
         )
         if tainted.any():
             yield ClusterVerdict(tainted & ~query.targets, lambda slot: _tainted(query, slot))
@@ -84,9 +82,7 @@ class ApiEnablementRule(ClusterRule):
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         resource = query.binding.spec.resource
         api, kind = resource.api_version or "", resource.kind or ""
-        serving = query.clusters.remembered(
-            (self.name, api, kind), lambda: query.each(lambda view: _serves(view, api, kind))
-        )
+        serving = query.where((self.name, api, kind), lambda view: _serves(view, api, kind))
         yield ClusterVerdict(~serving & ~query.targets, lambda _: "cluster(s) did not have the API resource")
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
@@ -96,7 +92,7 @@ class ApiEnablementRule(ClusterRule):
                 yield f"{name} does not serve {resource.kind} of {resource.api_version}"
 
 
-def _serves(cluster: Cluster, api_version: str, kind: str) -> bool:
+def _serves(cluster: MemberCluster, api_version: str, kind: str) -> bool:
     enabled = (cluster.status.api_enablements if cluster.status is not None else None) or ()
     return any(
         (api.group_version or "") == api_version and any((r.kind or "") == kind for r in api.resources or ())
@@ -127,9 +123,7 @@ class SpreadConstraintRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         if fields := _spread_fields(query):
-            lacking = query.clusters.remembered(
-                (self.name, fields), lambda: query.each(lambda view: _first_lacking(view, fields) is not None)
-            )
+            lacking = query.where((self.name, fields), lambda view: _first_lacking(view, fields) is not None)
             yield ClusterVerdict(lacking, lambda slot: _lacks(query.clusters.views[slot], fields))
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
@@ -148,12 +142,12 @@ def _spread_fields(query: PlacementQuery) -> tuple[str, ...]:
     return tuple(field for field in fields if field in _PROPERTIES)
 
 
-def _first_lacking(cluster: Cluster, fields: Iterable[str]) -> str | None:
+def _first_lacking(cluster: MemberCluster, fields: Iterable[str]) -> str | None:
     values = {"provider": cluster.spec.provider, "region": cluster.spec.region, "zone": cluster.spec.zones}
     return next((field for field in fields if not values[field]), None)
 
 
-def _lacks(cluster: Cluster | None, fields: Iterable[str]) -> str:
+def _lacks(cluster: MemberCluster | None, fields: Iterable[str]) -> str:
     lacking = _first_lacking(cluster, fields) if cluster is not None else None
     return f"cluster(s) did not have {_PROPERTIES[lacking or 'region']} property"
 

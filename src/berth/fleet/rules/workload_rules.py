@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 import numpy as np
 
@@ -40,11 +40,8 @@ def preference(
     """
     total: Int64Array | None = None
     for rule in rules:
-        near = reach(
-            query.clusters,
-            rule.topology,
-            others(query, query.index.term(rule), kind).mask(query.clusters.size),
-        )
+        there = others(query, query.index.term(rule), kind).mask(query.clusters.size)
+        near = reach(query.clusters, rule.topology, there)
         met = (~near if against else near).astype(np.int64) * rule.weight
         total = met if total is None else total + met
     if total is None:
@@ -53,8 +50,10 @@ def preference(
     return total * ((MAX_SCORE - 1) // 2) // best if best else total
 
 
-class PeerFinder:
-    """Peers by the clusters near them, to name one; they are gone through once, and only if one is asked for.
+def peer_near(
+    query: PlacementQuery, peers: Iterable[IndexedWorkload], topology: str, clusters: int
+) -> Callable[[int], str]:
+    """Names a peer that is near a cluster; all are gone through once, and only if one is asked for.
 
     Args:
         query: Who asks, and is no peer.
@@ -63,36 +62,24 @@ class PeerFinder:
         clusters: On how many clusters there are peers.
     """
 
-    def __init__(
-        self, query: PlacementQuery, peers: Iterable[IndexedWorkload], topology: str, clusters: int
-    ) -> None:
-        self._query, self._peers, self._topology = query, peers, topology
-        self._clusters = clusters
-        self._first: dict[int, tuple[int, IndexedWorkload]] | None = None
-
-    def first(self, slot: int) -> str:
-        """The name of a peer that is near a cluster."""
-        if self._first is None:
-            self._first = self._look()
-        found = [self._first[near] for near in self._near(slot) if near in self._first]
-        return min(found, key=itemgetter(0))[1].name if found else ""
-
-    def _look(self) -> dict[int, tuple[int, IndexedWorkload]]:
-        first: dict[int, tuple[int, IndexedWorkload]] = {}
-        for number, peer in enumerate(self._peers):
-            if peer is not self._query.entry:
+    @cache
+    def first_on() -> dict[int, tuple[int, str]]:
+        first: dict[int, tuple[int, str]] = {}
+        for number, peer in enumerate(peers):
+            if peer is not query.entry:
                 for slot in peer.places[PRESENT]:
-                    first.setdefault(slot, (number, peer))
-                if len(first) >= self._clusters:
+                    first.setdefault(slot, (number, peer.name))
+                if len(first) >= clusters:
                     break
         return first
 
-    def _near(self, slot: int) -> Iterable[int]:
-        if self._topology == CLUSTER:
-            return (slot,)
-        clusters = self._query.clusters
-        near: list[int] = np.flatnonzero(reach(clusters, self._topology, clusters.mask((slot,)))).tolist()
-        return near
+    def name(slot: int) -> str:
+        near: list[int] = [slot]
+        if topology != CLUSTER:
+            near = np.flatnonzero(reach(query.clusters, topology, query.clusters.mask(near))).tolist()
+        return min((first_on()[other] for other in near if other in first_on()), default=(0, ""))[1]
+
+    return name
 
 
 def first_elsewhere(query: PlacementQuery, term: Term, slot: int) -> str:
@@ -127,11 +114,9 @@ class WorkloadAffinityRule(ClusterRule):
         for rule in query.entry.rules.affinity:
             allowed = _allowed(query, rule)
             if allowed is not None:
-                stay = (
-                    query.targets & ~_left_behind(query, rule)
-                    if query.options.group_failover
-                    else query.targets
-                )
+                stay = query.targets
+                if query.options.group_failover:
+                    stay = stay & ~_left_behind(query, rule)
                 yield _elsewhere(query, rule, ~allowed & ~stay)
 
     def score(self, query: PlacementQuery) -> Int64Array | None:
@@ -167,7 +152,7 @@ def _allowed(query: PlacementQuery, rule: WorkloadRule) -> BoolArray | None:
     if not counts.placed and (rule.everyone or query.entry.label_set in term.selected):
         return None
     there = counts.mask(query.clusters.size, all_placed=rule.everyone)
-    return there if rule.topology == CLUSTER else reach(query.clusters, rule.topology, there)
+    return reach(query.clusters, rule.topology, there)
 
 
 def _standing(query: PlacementQuery, term: Term, counts: WorkloadCounts) -> WorkloadCounts:
@@ -243,19 +228,21 @@ def _taken(query: PlacementQuery) -> Iterator[ClusterVerdict]:
         term = query.index.term(rule)
         counts = others(query, term, PRESENT)
         if counts.by_slot:
-            peers = PeerFinder(query, query.index.selected(term), rule.topology, len(counts.by_slot))
-            yield _occupied(query, rule, rule.topology, counts, peers)
+            yield _occupied(query, rule, rule.topology, counts, query.index.selected(term))
     for term, topology, counts in query.index.owners(entry.label_set):
         own = entry.owned.count((term, topology))
         for _ in range(own):
             counts = counts.without(entry.places[PRESENT])  # noqa: PLW2901
         if counts.by_slot:
-            owners = PeerFinder(query, query.index.owners_of(term, topology), topology, len(counts.by_slot))
-            yield _occupied(query, None, topology, counts, owners)
+            yield _occupied(query, None, topology, counts, query.index.owners_of(term, topology))
 
 
 def _occupied(
-    query: PlacementQuery, rule: WorkloadRule | None, topology: str, counts: WorkloadCounts, peers: PeerFinder
+    query: PlacementQuery,
+    rule: WorkloadRule | None,
+    topology: str,
+    counts: WorkloadCounts,
+    peers: Iterable[IndexedWorkload],
 ) -> ClusterVerdict:
     """To the clusters near the peers; `rule` is None where the rule is the peers'."""
     place = "cluster" if topology == CLUSTER else f"cluster's {topology}"
@@ -266,4 +253,5 @@ def _occupied(
     else:
         text = f"a workload on the {place} has anti-affinity to this one"
     near = reach(query.clusters, topology, counts.mask(query.clusters.size))
-    return ClusterVerdict(near, lambda _: text, peers.first if query.options.name_peers else None)
+    named = peer_near(query, peers, topology, len(counts.by_slot)) if query.options.name_peers else None
+    return ClusterVerdict(near, lambda _: text, named)

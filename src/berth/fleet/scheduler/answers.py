@@ -67,7 +67,7 @@ class BindingAnswers:
         condition = ScheduledCondition(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
         if problem and not patches.already_said(binding, condition):
             record.condition = condition
-            self._state.tell_failure(record.key, binding, condition.message, now)
+            self._state.tell_failure(record.key, condition.message, now)
 
     def _reported(self, record: BindingRecord, outcome: Outcome) -> None:
         if outcome.ok:
@@ -91,7 +91,7 @@ class BindingAnswers:
             )
             self._state.queue.add(key)
             if write.condition.ok:
-                self._state.tell_success(key, binding, write.targets, outcome.at)
+                self._state.tell_success(key, write.targets, outcome.at)
             self._state.claims.forget(record)
         elif outcome.code == 0 or outcome.code >= 500:
             record.lose_write()
@@ -120,23 +120,20 @@ class BindingAnswers:
         """Say why the server did not take a decision, unless it will by itself."""
         if outcome.missing or outcome.conflict or outcome.code == 429:
             return
-        key, binding = record.key, self._state.cache.bindings[record.key]
         quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
         condition = ScheduledCondition(patches.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR, outcome.message)
         self._state.claims.forget(record)
-        self._state.tell_failure(key, binding, outcome.message, outcome.at)
-        if not patches.already_said(binding, condition):
+        self._state.tell_failure(record.key, outcome.message, outcome.at)
+        if not patches.already_said(self._state.cache.bindings[record.key], condition):
             record.condition = condition
-            self._state.queue.add(key)
+            self._state.queue.add(record.key)
 
     def _absorb(self, record: BindingRecord, outcome: Outcome) -> Binding | None:
         """Take over the binding in an answer, which the watch may show later."""
         if not outcome.body or not outcome.ok:
             return None
         known, answer = self._state.cache.bindings[record.key], outcome.decode(Binding)
-        if (
-            self._state.cache.see(record.key, answer)
-            and answer.metadata.generation != known.metadata.generation
-        ):
+        seen = self._state.cache.see(record.key, answer)
+        if seen and answer.metadata.generation != known.metadata.generation:
             self._state.reconsider(record.key)  # the watch will show nothing new
         return answer

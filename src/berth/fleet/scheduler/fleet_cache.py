@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,23 +23,16 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
-from berth.kube.karmada import (
-    CLUSTER_POLICY_NAME,
-    POLICY_NAME,
-    POLICY_NAMESPACE,
-    Binding,
-    Cluster,
-    Placement,
-    TargetCluster,
-)
+from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
 from berth.kube.objects import Key, Namespace, ObjectMeta, PartialObjectMetadata
+from berth.kube.propagation.bindings import policy_of
 from berth.kube.well_known import ADDED, DELETED
 from berth.machines.cache import take
 from berth.machines.contract import Event
 
 # What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
 VIEWS: dict[Resource, type[Any]] = {
-    CLUSTERS: Cluster,
+    CLUSTERS: MemberCluster,
     RESOURCE_BINDINGS: Binding,
     CLUSTER_BINDINGS: Binding,
     POLICIES: PartialObjectMetadata,
@@ -89,11 +82,11 @@ class FleetCache:
         if resource in (POLICIES, CLUSTER_POLICIES):
             return self._policy_changed(event.key, None if gone else said.annotations or {})
         if resource == CLUSTERS and gone:
-            self.fleet.remove_cluster(event.key[1])
+            self.fleet.clusters.remove(event.key[1])
         elif resource == CLUSTERS:
-            self.fleet.set_cluster(event.object)
+            self.fleet.clusters.set(event.object)
         elif resource == NAMESPACES:
-            self.fleet.set_namespace(event.key[1], None if gone else said.labels or {})
+            self.fleet.index.set_namespace(event.key[1], None if gone else said.labels or {})
         elif resource == UNLISTED_KINDS and gone:
             self.unlisted.pop(event.key, None)
         elif resource == UNLISTED_KINDS:
@@ -109,7 +102,8 @@ class FleetCache:
             return False
         self._unlink(key)
         self.bindings[key] = binding
-        self._link(key)
+        for index, name in self._links(binding):
+            index.setdefault(name, {})[key] = None
         self._index(key)
         return True
 
@@ -222,20 +216,18 @@ class FleetCache:
         elif after.places != places:
             self._moved(after)
 
-    def _link(self, key: Key) -> None:
-        binding = self.bindings[key]
-        policy = policy_of(binding)
+    def _links(self, binding: Binding) -> Iterator[tuple[dict[Any, dict[Key, None]], object]]:
+        """The indexes that a binding is in, and under which name in each."""
+        workload, policy = _workload_of(binding), policy_of(binding)
+        yield self._by_workload, workload
+        yield self._by_kind, workload[:2]
         if policy is not None:
-            self._by_policy.setdefault(policy, {})[key] = None
-        self._by_workload.setdefault(_workload_of(binding), {})[key] = None
-        self._by_kind.setdefault(_workload_of(binding)[:2], {})[key] = None
+            yield self._by_policy, policy
 
     def _unlink(self, key: Key) -> None:
-        binding = self.bindings.get(key)
-        if binding is not None:
-            take(self._by_policy, policy_of(binding) or ("", ""), key)
-            take(self._by_workload, _workload_of(binding), key)
-            take(self._by_kind, _workload_of(binding)[:2], key)
+        if key in self.bindings:
+            for index, name in self._links(self.bindings[key]):
+                take(index, name, key)
 
     def _policy_changed(self, key: Key, annotations: Mapping[str, str] | None) -> set[Key]:
         before = self._policies.pop(key, None)
@@ -299,15 +291,6 @@ def _has_label_rules(placement: Placement, binding: Binding) -> bool:
     if rules is None or groups_of(binding):
         return False
     return any(term is not None and term.group_by_label_key for term in (rules.affinity, rules.anti_affinity))
-
-
-def policy_of(binding: Binding) -> Key | None:
-    """The policy that a binding was made by."""
-    said = binding.metadata.annotations or {}
-    if name := said.get(POLICY_NAME):
-        return said.get(POLICY_NAMESPACE) or "", name
-    name = said.get(CLUSTER_POLICY_NAME)
-    return ("", name) if name else None
 
 
 def _workload_of(binding: Binding) -> _WorkloadKey:

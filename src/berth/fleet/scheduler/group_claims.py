@@ -16,14 +16,15 @@ from collections.abc import Mapping, Sequence
 
 from berth.fleet.scheduler.binding_state import BindingRecord, ClaimStep, GroupClaim
 from berth.fleet.scheduler.fleet_cache import FleetCache
-from berth.fleet.scheduler.patches import resource_of
 from berth.fleet.state.terms import WorkloadRule
 from berth.kube.api_resources import LEASES, RESOURCE_BINDINGS
 from berth.kube.karmada import Binding
 from berth.kube.objects import Key, Lease, RawObject, key_of
+from berth.kube.propagation.bindings import binding_resource
 from berth.kube.times import micro_stamp, seconds
 from berth.kube.well_known import CLAIM_TAKEN_OVER, CLAIMED_VERSION, SYSTEM_NAMESPACE, WORKLOAD_GROUP
 from berth.machines.contract import Action, Create, Get, Outcome, Patch, Update, expect
+from berth.machines.requests import new_object
 
 CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
@@ -107,7 +108,7 @@ class GroupClaims:
                 return Get(resource=LEASES, key=key, at=at)
             case ClaimStep.LOOK if claim.lease is not None:
                 other = holder_of(claim.lease)
-                return Get(resource=resource_of(other), key=key, at=other)
+                return Get(resource=binding_resource(other), key=key, at=other)
             case ClaimStep.FENCE if claim.late is not None:
                 return self._fence(key, claim.late, now)
         claim.version = binding.metadata.resource_version
@@ -126,7 +127,7 @@ class GroupClaims:
         said = {CLAIM_TAKEN_OVER: f"{holder(key)} by {self._identity} at {micro_stamp(now)}"}
         body = {"metadata": {"resourceVersion": late.metadata.resource_version, "annotations": said}}
         why = f"take over the claim of {holder(at)}"
-        return Patch(resource=resource_of(at), key=key, at=at, body=body, why=why)
+        return Patch(resource=binding_resource(at), key=key, at=at, body=body, why=why)
 
     def _lease(self, key: Key, binding: Binding, rule: WorkloadRule, now: float) -> RawObject:
         metadata: RawObject = {
@@ -140,17 +141,13 @@ class GroupClaims:
             # The claim goes with the binding; by then others of the group show where it is.
             kind = {"apiVersion": RESOURCE_BINDINGS.api_version, "kind": RESOURCE_BINDINGS.kind}
             metadata["ownerReferences"] = [{**kind, "name": key[1], "uid": binding.metadata.uid}]
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": metadata,
-            "spec": {
-                "holderIdentity": f"{holder(key)} by {self._identity}",
-                "leaseDurationSeconds": CLAIM_SECONDS,
-                "acquireTime": micro_stamp(now),
-                "renewTime": micro_stamp(now),
-            },
+        spec = {
+            "holderIdentity": f"{holder(key)} by {self._identity}",
+            "leaseDurationSeconds": CLAIM_SECONDS,
+            "acquireTime": micro_stamp(now),
+            "renewTime": micro_stamp(now),
         }
+        return new_object(LEASES, metadata, spec=spec)
 
     def answered(self, record: BindingRecord, outcome: Outcome) -> None:
         """Learn what became of a request, unless the claim was given up meanwhile."""

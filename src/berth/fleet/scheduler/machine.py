@@ -22,11 +22,12 @@ from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.reasons import RECONCILE, ChangedClusters, is_ours, reason_to_schedule
 from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
-from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
+from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.index import HOME, LEAVING, IndexedWorkload
 from berth.kube.api_resources import BINDINGS, CLUSTERS, NAMESPACES, Resource
 from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key, RawObject
+from berth.kube.propagation.bindings import binding_resource
 from berth.kube.well_known import DELETED, SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.rates import earliest
@@ -183,12 +184,11 @@ class FleetScheduler:
             return None
         record = self._state.record(key)
         if record.phase is BindingPhase.CONFIRMING:  # others may be waiting to know where it is
-            lookup = Get(resource=patches.resource_of(key), key=key)
+            lookup = Get(resource=binding_resource(key), key=key)
             return self._state.request(record, BindingRequest.LOOKUP, lookup)
         if not is_ours(binding, self.settings):
             return None
-        told = self._state.report(record, binding, record.condition, now)
-        if told is not None:
+        if (told := self._state.report(record, record.condition, now)) is not None:
             return told
         if record.claim is not None:
             claim = self._state.claims.next(key, record.claim, binding, now)
@@ -233,7 +233,7 @@ class FleetScheduler:
         record.begin_decision()
         if self._must_follow(key):
             record.follow(reason)
-            return self._state.report(record, binding, patches.waiting(binding), now)
+            return self._state.report(record, patches.waiting(binding), now)
         started = self._state.timer()
         decision = self.fleet.decide(key, unknown=self.cache.unseen_labels(key))
         self._state.metrics.seconds.observe(self._state.timer() - started)
@@ -248,9 +248,8 @@ class FleetScheduler:
             )
         if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, reason, decision)
-        if decision.error is not None:
-            return self._failed(record, binding, decision, decision.error, kind, now)
-        return self._succeeded(record, binding, decision, kind, now)
+        act = self._succeeded if decision.error is None else self._failed
+        return act(record, decision, kind, now)
 
     def _must_follow(self, key: Key) -> bool:
         """Whether a peer is on its way to a place that this binding would follow it to."""
@@ -263,44 +262,39 @@ class FleetScheduler:
         return True
 
     def _succeeded(
-        self, record: BindingRecord, binding: Binding, decision: PlacementDecision, kind: str, now: float
+        self, record: BindingRecord, decision: PlacementDecision, kind: str, now: float
     ) -> Action | None:
-        key, targets = record.key, decision.targets or []
+        key, binding, targets = record.key, self.cache.bindings[record.key], decision.targets or []
         several = (binding.spec.placement or Placement()).cluster_affinities
         name = decision.decisive.affinity_name if several else None
         condition = ScheduledCondition(patches.SUCCESS, patches.SUCCESS_MESSAGE, name)
         self._state.unschedulable.remove(key)
         record.failures = 0
-        self._state.tell_failed_attempts(key, binding, decision, now)
+        self._state.tell_failed_attempts(key, decision, now)
         leave = _left_behind(self.fleet, key, binding, targets)
         patch = patches.spec_patch(binding, targets, leave)
         if patches.changes_anything(binding, patch):
             follows = _companions(self.fleet, key)
             said = replace(condition, changed=not patches.stays(binding, targets))
-            return self._write(
-                record, patch, PlacementWrite(kind, said, targets, self._state.timer(), follows)
-            )
+            write = PlacementWrite(kind, said, targets, self._state.timer(), follows)
+            return self._write(record, patch, write)
         self._state.metrics.attempts.labels("scheduled", kind).inc()
         self._state.claims.forget(record)
         record.settle()
         if not patches.already_said(binding, condition):
-            self._state.tell_success(key, binding, targets, now)
-        return self._state.report(record, binding, condition, now)
+            self._state.tell_success(key, targets, now)
+        return self._state.report(record, condition, now)
 
     def _failed(
-        self,
-        record: BindingRecord,
-        binding: Binding,
-        decision: PlacementDecision,
-        error: PlacementError,
-        kind: str,
-        now: float,
+        self, record: BindingRecord, decision: PlacementDecision, kind: str, now: float
     ) -> Action | None:
-        key = record.key
+        key, binding, error = record.key, self.cache.bindings[record.key], decision.error
+        if error is None:
+            raise AssertionError(record)
         self._state.metrics.attempts.labels("error", kind).inc()
         self._state.claims.forget(record)
         self._state.unschedulable.add(key, self.fleet.known(key).entry)
-        self._state.tell_failure(key, binding, error.message, now)
+        self._state.tell_failure(key, error.message, now)
         condition = ScheduledCondition(error.reason, error.message)
         if error.reason == UNSCHEDULABLE:
             self._state.retry_at(record, now + _NO_ROOM)
@@ -314,7 +308,7 @@ class FleetScheduler:
             if not all_kept and patches.changes_anything(binding, patch):
                 return self._write(record, patch, PlacementWrite(kind, condition, kept, self._state.timer()))
         record.fit_nowhere()
-        return self._state.report(record, binding, condition, now)
+        return self._state.report(record, condition, now)
 
     def _write(self, record: BindingRecord, patch: RawObject, write: PlacementWrite) -> Action:
         self.cache.assume(record.key, write.targets)

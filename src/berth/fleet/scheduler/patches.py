@@ -10,13 +10,12 @@ import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
 from berth.fleet.state.strategy import reschedule_required
-from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
 from berth.kube.objects import RawObject
 from berth.kube.pods import condition, true_condition
 from berth.kube.times import stamp
-from berth.kube.well_known import UNSCHEDULABLE
-from berth.machines.requests import new_condition
+from berth.kube.well_known import FALSE, TRUE, UNSCHEDULABLE
+from berth.machines.requests import Conditions
 
 SCHEDULED = "Scheduled"
 SUCCESS, QUOTA_EXCEEDED = "Success", "QuotaExceeded"
@@ -52,10 +51,6 @@ class ScheduledCondition:
     @property
     def ok(self) -> bool:
         return self.reason == SUCCESS
-
-
-def resource_of(key: tuple[str, str]) -> Resource:
-    return RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
 
 
 def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterable[str] = ()) -> RawObject:
@@ -106,7 +101,9 @@ def changes_anything(binding: Binding, patch: RawObject) -> bool:
 
 
 def status_patch(binding: Binding, verdict: ScheduledCondition, now: float) -> RawObject:
-    status: RawObject = {"conditions": _conditions(binding, verdict, now)}
+    conditions = Conditions(binding.status.conditions, now)
+    conditions.set(SCHEDULED, TRUE if verdict.ok else FALSE, verdict.reason, verdict.message)
+    status: RawObject = {"conditions": conditions.list()}
     if verdict.ok:
         status["schedulerObservedGeneration"] = binding.metadata.generation or 0
         # Who asked for it to be rescheduled learns by the time that it was, though nothing had to change.
@@ -122,8 +119,10 @@ def observed_patch(binding: Binding) -> RawObject:
     return {"status": {"schedulerObservedGeneration": binding.metadata.generation or 0}}
 
 
-def already_said(binding: Binding, verdict: ScheduledCondition) -> bool:
-    """Whether the status says all this of this generation."""
+def already_said(binding: Binding, verdict: ScheduledCondition | None) -> bool:
+    """Whether the status says all this of this generation; None is nothing to say."""
+    if verdict is None:
+        return True
     status = binding.status
     known = condition(status.conditions, SCHEDULED)
     if known is None or (known.reason, known.message) != (verdict.reason, verdict.message):
@@ -139,23 +138,8 @@ def waiting(binding: Binding, peer: str = "") -> ScheduledCondition | None:
     return ScheduledCondition(UNSCHEDULABLE, f"{WAITING_MESSAGE}{f': {peer}' if peer else ''}.")
 
 
-def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> list[RawObject]:
-    before = condition(binding.status.conditions, SCHEDULED)
-    state = "True" if verdict.ok else "False"
-    fresh = new_condition(SCHEDULED, state, verdict.reason, verdict.message, now, before)
-    conditions: list[RawObject] = msgspec.to_builtins(binding.status.conditions or [])
-    for place, known in enumerate(conditions):
-        if known.get("type") == SCHEDULED:
-            conditions[place] = fresh
-            return conditions
-    return [*conditions, fresh]
-
-
 def success_event(key: tuple[str, str], targets: Iterable[TargetCluster]) -> str:
     """The sentence of a success. Of bindings without a namespace Karmada says it without the colon."""
     colon = ":" if key[0] else ""
-    return f"{SUCCESS_MESSAGE} Result{colon} {{{spelled(targets)}}}"
-
-
-def spelled(targets: Iterable[TargetCluster]) -> str:
-    return ", ".join(f"{target.name}:{target.replicas}" for target in targets)
+    told = ", ".join(f"{target.name}:{target.replicas}" for target in targets)
+    return f"{SUCCESS_MESSAGE} Result{colon} {{{told}}}"

@@ -28,6 +28,9 @@ CLAIMED_BY = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
 # What metrics call the two ways to come to a decision.
 RECONCILE, SCALE = "ReconcileSchedule", "ScaleSchedule"
 
+# What of a placement decides in any case; of several cluster affinities it is the one that was used.
+_DECIDING = ("cluster_affinity", "cluster_tolerations", "spread_constraints", "replica_scheduling")
+
 _decode = msgspec.json.Decoder(Placement).decode
 
 
@@ -84,16 +87,9 @@ def _placement_changed(binding: Binding, placement: Placement) -> bool:
     if not (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT):
         return True
     applied = applied_placement(binding)
-    if applied is None:
+    if applied is None or placement == applied:
         return False
-    if placement == applied:
-        return False
-    if (
-        placement.cluster_affinity != applied.cluster_affinity
-        or placement.cluster_tolerations != applied.cluster_tolerations
-        or placement.spread_constraints != applied.spread_constraints
-        or placement.replica_scheduling != applied.replica_scheduling
-    ):
+    if any(getattr(placement, name) != getattr(applied, name) for name in _DECIDING):
         return True
     observed = binding.status.scheduler_observing_affinity_name
     if not observed:

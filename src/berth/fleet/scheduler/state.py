@@ -16,8 +16,9 @@ from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.kube.api_resources import Resource
-from berth.kube.karmada import Binding, TargetCluster
+from berth.kube.karmada import TargetCluster
 from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
+from berth.kube.propagation.bindings import binding_resource
 from berth.machines.cache import take
 from berth.machines.contract import Action, Patch, expect
 from berth.machines.controller import Queue
@@ -165,7 +166,7 @@ class FleetSchedulerState:
     def patch(self, record: BindingRecord, purpose: BindingRequest, body: RawObject) -> Action:
         key = record.key
         patch = Patch(
-            resource=patches.resource_of(key),
+            resource=binding_resource(key),
             key=key,
             body=body,
             subresource="status" if purpose is BindingRequest.STATUS else "",
@@ -173,12 +174,12 @@ class FleetSchedulerState:
         return self.request(record, purpose, patch)
 
     def report(
-        self, record: BindingRecord, binding: Binding, condition: ScheduledCondition | None, now: float
+        self, record: BindingRecord, condition: ScheduledCondition | None, now: float
     ) -> Action | None:
         """Write the condition, unless the status says all that already."""
-        said = condition is None or patches.already_said(binding, condition)
-        record.condition = None if said else condition
-        if condition is None or said:
+        binding = self.cache.bindings[record.key]
+        record.condition = condition = None if patches.already_said(binding, condition) else condition
+        if condition is None:
             return None
         return self.patch(record, BindingRequest.STATUS, patches.status_patch(binding, condition, now))
 
@@ -191,26 +192,25 @@ class FleetSchedulerState:
 
     # --- events -------------------------------------------------------------------
 
-    def tell_success(self, key: Key, binding: Binding, targets: Iterable[TargetCluster], now: float) -> None:
-        self._tell(key, binding, now, NORMAL, patches.SUCCEEDED, patches.success_event(key, targets))
+    def tell_success(self, key: Key, targets: Iterable[TargetCluster], now: float) -> None:
+        self._tell(key, now, NORMAL, patches.SUCCEEDED, patches.success_event(key, targets))
 
-    def tell_failure(self, key: Key, binding: Binding, message: str, now: float) -> None:
-        self._tell(key, binding, now, WARNING, patches.FAILED, message)
+    def tell_failure(self, key: Key, message: str, now: float) -> None:
+        self._tell(key, now, WARNING, patches.FAILED, message)
 
-    def tell_failed_attempts(
-        self, key: Key, binding: Binding, decision: PlacementDecision, now: float
-    ) -> None:
+    def tell_failed_attempts(self, key: Key, decision: PlacementDecision, now: float) -> None:
         """The terms of the cluster affinities that were tried in vain before one succeeded."""
-        what = f"{patches.resource_of(key).kind}({'/'.join(filter(None, key))})"
+        what = f"{binding_resource(key).kind}({'/'.join(filter(None, key))})"
         for place, attempt in enumerate(decision.attempts):
             if attempt.error is not None:
                 which = f"with clusterAffiliates index({place})"
                 message = f"failed to schedule {what} {which}: {attempt.error.message}"
-                self.tell_failure(key, binding, message, now)
+                self.tell_failure(key, message, now)
 
-    def _tell(self, key: Key, binding: Binding, now: float, kind: str, reason: str, message: str) -> None:
+    def _tell(self, key: Key, now: float, kind: str, reason: str, message: str) -> None:
         """Write events about the binding and its workload."""
-        self.recorder.record(now, patches.resource_of(key), binding, kind, reason, message)
+        binding = self.cache.bindings[key]
+        self.recorder.record(now, binding_resource(key), binding, kind, reason, message)
         resource = binding.spec.resource
         group, _, version = (resource.api_version or "").rpartition("/")
         where = Resource(group, version, "", resource.kind or "", namespaced=bool(resource.namespace))

@@ -14,10 +14,11 @@ from functools import lru_cache
 import numpy as np
 
 from berth.engine.state.columns import BoolArray, Int64Array, grown
-from berth.fleet.state.clusters import Clusters
+from berth.engine.state.requests import is_scalar
+from berth.fleet.state.clusters import ClusterColumns, Clusters
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page
-from berth.kube.karmada import AllocatableModeling, Binding, Cluster, ResourceModel, ResourceSummary
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from berth.kube.karmada import AllocatableModeling, Binding, MemberCluster, ResourceModel, ResourceSummary
 from berth.kube.objects import RawQuantity, ResourceList
 
 UNLIMITED = 2**31 - 1
@@ -42,7 +43,7 @@ def estimate(clusters: Clusters, binding: Binding) -> Int64Array:
     return np.where(free >= UNLIMITED, replicas, free)
 
 
-class Room:
+class Room(ClusterColumns):
     """What the clusters reported, in columns.
 
     Attributes:
@@ -51,28 +52,13 @@ class Room:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.pods: Int64Array = np.zeros(0, dtype=np.int64)
         self.modelled: BoolArray = np.zeros(0, dtype=np.bool_)
-        self._version = 0
         self._free: dict[str, Int64Array] = {}
         # Slot x grade: how many nodes, and for each resource how much one of them has.
         self._nodes: Int64Array = np.zeros((0, 1), dtype=np.int64)
         self._sizes: dict[str, Int64Array] = {}
-
-    def refresh(self, clusters: Clusters) -> None:
-        if self._version == clusters.version and self.pods.size == clusters.size:
-            return
-        if self.pods.size != clusters.size:
-            self._grow(clusters.size)
-        for slot in clusters.changed_since(self._version).tolist():
-            self._forget(slot)
-            view = clusters.views[slot]
-            try:
-                if view is not None:
-                    self._read(slot, view)
-            except quantity.QuantityError:
-                self._forget(slot)  # no API server would have stored that: it counts as no report
-        self._version = clusters.version
 
     def available(self, request: ResourceList) -> Int64Array:
         """Slot -> how many replicas fit of which each requests this."""
@@ -91,7 +77,8 @@ class Room:
     def _on_nodes(self, wanted: list[tuple[str, int]]) -> Int64Array:
         per_node = np.minimum(self._nodes, 1) * _PODS_PER_NODE
         for name, amount in wanted:
-            if _counts_on_nodes(name):
+            # The simulated nodes know no other resources, and of pods they have a fixed number.
+            if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name):
                 sizes = self._sizes.get(name)
                 per_node = per_node * 0 if sizes is None else np.minimum(per_node, sizes // amount)
         total: Int64Array = (per_node * self._nodes).sum(axis=1)
@@ -99,7 +86,15 @@ class Room:
 
     # --- reading one cluster ---
 
-    def _read(self, slot: int, view: Cluster) -> None:
+    def _read(self, slot: int, view: MemberCluster | None) -> None:
+        self._forget(slot)
+        try:
+            if view is not None:
+                self._take(slot, view)
+        except quantity.QuantityError:
+            self._forget(slot)  # no API server would have stored that: it counts as no report
+
+    def _take(self, slot: int, view: MemberCluster) -> None:
         summary = view.status.resource_summary if view.status is not None else None
         if summary is None:
             return
@@ -171,16 +166,3 @@ def _allowed_pods(summary: ResourceSummary) -> int:
     reported = (summary.allocatable, summary.allocated, summary.allocating)
     allocatable, allocated, allocating = (quantity.value((of or _EMPTY).get(PODS, 0)) for of in reported)
     return min(max(allocatable - allocated - allocating, 0), UNLIMITED)
-
-
-@lru_cache(maxsize=1024)
-def _counts_on_nodes(name: str) -> bool:
-    """Whether the simulated nodes know the resource at all; of pods they have a fixed number."""
-    if name in (CPU, MEMORY, EPHEMERAL_STORAGE):
-        return True
-    return (
-        is_extended(name)
-        or is_huge_page(name)
-        or "kubernetes.io/" in name
-        or name.startswith("attachable-volumes-")
-    )

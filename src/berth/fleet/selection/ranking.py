@@ -15,22 +15,16 @@ from berth.kube.karmada import Binding, ClusterAffinityTerm
 # --- by name --------------------------------------------------------------------------------------
 
 
-class _NameOrder:
-    def __init__(self) -> None:
-        self.ranks: Int64Array = np.zeros(0, dtype=np.int64)
-
-    def of(self, clusters: Clusters) -> Int64Array:
-        # Names keep their slots, so that the order changes only when there are more of them.
-        names = clusters.names
-        if len(self.ranks) != len(names):
-            self.ranks = np.empty(len(names), dtype=np.int64)
-            self.ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        return self.ranks
-
-
 def name_ranks(clusters: Clusters) -> Int64Array:
     """Slot -> how many names come before this one. As long as `clusters.names`."""
-    return clusters.beside(_NameOrder).of(clusters)
+    names = clusters.names
+
+    def ranks() -> Int64Array:
+        found = np.empty(len(names), dtype=np.int64)
+        found[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return found
+
+    return clusters.remembered(("names", len(names)), ranks)
 
 
 # --- by score -------------------------------------------------------------------------------------

@@ -38,15 +38,15 @@ TOO_FEW_CLUSTERS = "the number of feasible clusters is less than spreadConstrain
 
 
 def select_by_cluster(
-    ranking: ClusterSelection, limit: SpreadLimit, replicas: int | None
+    ranking: ClusterSelection, limit: SpreadLimit, demand: ReplicaDemand
 ) -> ClusterSelection:
-    """The best clusters, as many as may be; with `replicas` they must have room for that many."""
+    """The best clusters, as many as may be; together they must have room for replicas that are divided."""
     if len(ranking) < limit.least:
         raise PlacementError(SCHEDULER_ERROR, TOO_FEW_CLUSTERS)
     number = min(len(ranking), limit.most)
-    if replicas is None:
+    if demand.duplicated:
         return ranking.take(slice(number))
-    chosen = with_room(ranking.available, np.arange(number), replicas)
+    chosen = with_room(ranking.available, np.arange(number), demand.replicas)
     if chosen is None or not number:
         raise PlacementError(SCHEDULER_ERROR, f"no enough resource when selecting {number} clusters")
     return ranking.take(chosen)
@@ -94,15 +94,9 @@ def select(
     affinity_name: str,
     options: FleetOptions,
 ) -> ClusterSelection:
-    """The clusters that replicas are assigned to, the most preferred first.
+    """The feasible clusters that replicas are assigned to, the most preferred first.
 
-    Args:
-        clusters: All clusters.
-        feasible: Slot -> whether it passed all filters.
-        score: Slot -> how well it is liked.
-        binding: What is to be placed.
-        affinity_name: The term of clusterAffinities being tried, "" if there are none.
-        options: How to go about it.
+    `affinity_name` is the term of clusterAffinities being tried, "" if there are none.
 
     Raises:
         PlacementError: The spread constraints cannot be satisfied.
@@ -121,20 +115,15 @@ def _select(ranking: ClusterSelection, binding: Binding, options: FleetOptions) 
     constraints = placement.spread_constraints
     if not constraints or strategy.ignores_spread:
         return ranking
-    replicas = (binding.spec.replicas or 0) if strategy.needs_room else None
     by_topology = karmadas_limits(constraints) if options.compat else limits(constraints)
     cluster_limit = by_topology.get(CLUSTER)
-    demand = ReplicaDemand(
-        replicas=binding.spec.replicas or 0,
-        duplicated=strategy.type == DUPLICATED,
-        least_clusters=0 if cluster_limit is None else cluster_limit.least,
-    )
+    demand = ReplicaDemand(binding.spec.replicas or 0, duplicated=strategy.type == DUPLICATED)
     if not options.compat:
         return _spread(ranking, by_topology, demand)
     if REGION in by_topology:
         return ranking.take(select_by_group(ranking, by_topology[REGION], cluster_limit or _NONE, demand))
     if cluster_limit is not None:
-        return select_by_cluster(ranking, cluster_limit, replicas)
+        return select_by_cluster(ranking, cluster_limit, demand)
     raise PlacementError(SCHEDULER_ERROR, UNSUPPORTED)
 
 
@@ -144,7 +133,7 @@ def _spread(
     others = [limit for topology, limit in by_topology.items() if topology != CLUSTER]
     cluster_limit = _one_a_group(by_topology.get(CLUSTER, ANY_NUMBER), others)
     if not others:
-        return select_by_cluster(ranking, cluster_limit, None if demand.duplicated else demand.replicas)
+        return select_by_cluster(ranking, cluster_limit, demand)
     if len(others) == 1 and _is_partition(others[0]):
         # Each group takes a cluster at least.
         limit = replace(others[0], most=min(others[0].most, cluster_limit.most))

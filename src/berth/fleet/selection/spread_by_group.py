@@ -80,12 +80,10 @@ class ReplicaDemand:
     Attributes:
         replicas: How many there are.
         duplicated: Whether each cluster needs room for all of them.
-        least_clusters: How many clusters are wanted at least.
     """
 
     replicas: int
     duplicated: bool
-    least_clusters: int
 
 
 def too_few(topology: str) -> PlacementError:
@@ -100,7 +98,7 @@ def select_by_group(
     members = GroupMembers(ranking, limit)
     if len(members.names) < limit.least:
         raise too_few(limit.topology)
-    weights = members.weights(ranking, limit.least, demand).tolist()
+    weights = members.weights(ranking, limit, cluster_limit, demand).tolist()
     groups = [
         SpreadGroup(name, size, weight, index)
         for index, (name, size, weight) in enumerate(
@@ -141,24 +139,26 @@ class GroupMembers:
         start = self._starts[index]
         return self.positions[start : start + self.sizes[index]]
 
-    def weights(self, ranking: ClusterSelection, least_groups: int, demand: ReplicaDemand) -> Int64Array:
+    def weights(
+        self, ranking: ClusterSelection, limit: SpreadLimit, cluster_limit: SpreadLimit, demand: ReplicaDemand
+    ) -> Int64Array:
         """How good each group is: how much of the demand it can bear, then how well it is liked."""
         if not self.names:
             return np.zeros(0, dtype=np.int64)
         score, available = ranking.score[self.positions], ranking.available[self.positions]
         if not demand.duplicated:
-            return self._weights_of_shares(score, available, least_groups, demand)
+            least_clusters = max(cluster_limit.least, limit.least)
+            # Karmada divides by the least number of groups even if it is 0; what it gets counts for nothing.
+            share = ceil(demand.replicas / limit.least) if limit.least else 0
+            return self._weights_of_shares(score, available, least_clusters, share)
         roomy = available >= demand.replicas
         number = self.sums(roomy.astype(np.int64))
         liked = self.sums(np.where(roomy, score, 0)) // np.maximum(number, 1)
         return np.where(number > 0, number * _UNIT + liked, 0)
 
     def _weights_of_shares(
-        self, score: Int64Array, available: Int64Array, least_groups: int, demand: ReplicaDemand
+        self, score: Int64Array, available: Int64Array, least_clusters: int, share: int
     ) -> Int64Array:
-        # Karmada divides by the least number of groups even if it is 0, and what it gets counts for nothing.
-        share = ceil(demand.replicas / least_groups) if least_groups else 0
-        least_clusters = max(demand.least_clusters, least_groups)
         room, liked = self._running_sums(available), self._running_sums(score)
         nth = np.arange(1, len(score) + 1) - np.repeat(self._starts, self.sizes)
         # How long the shortest run of best clusters is that has the clusters and the room wanted.

@@ -84,7 +84,7 @@ def select_by_cover(
             _check_room(ranking, limit, cluster_limit, demand.replicas)
     failure = PlacementError(SCHEDULER_ERROR, NO_COMBINATION)
     exchanges = _EXCHANGES
-    for order, start in _orders(ranking, limits, demand):
+    for order, start in _orders(ranking, limits, cluster_limit, demand):
         attempt = _Attempt(topologies, order[eligible[order]], cluster_limit)
         if not attempt.begin(start) or not attempt.cover():
             continue
@@ -118,14 +118,17 @@ def _check_room(
 
 
 def _orders(
-    ranking: ClusterSelection, limits: Sequence[SpreadLimit], demand: ReplicaDemand
+    ranking: ClusterSelection,
+    limits: Sequence[SpreadLimit],
+    cluster_limit: SpreadLimit,
+    demand: ReplicaDemand,
 ) -> Iterator[tuple[IndexArray, int | None]]:
     """Positions in the order to try them in, and the one to begin with if it is not simply the best."""
     everyone = np.arange(len(ranking))
     for limit in limits:
         weight = np.zeros(len(ranking), dtype=np.int64)
         members = GroupMembers(ranking, limit)
-        theirs = members.weights(ranking, limit.least, demand)
+        theirs = members.weights(ranking, limit, cluster_limit, demand)
         np.maximum.at(weight, members.positions, np.repeat(theirs, members.sizes))
         yield np.argsort(-weight, kind="stable"), None
     yield everyone, None

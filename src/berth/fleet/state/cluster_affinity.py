@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from berth.engine.state.columns import BoolArray, grown
-from berth.fleet.state.clusters import Clusters
+from berth.fleet.state.clusters import ClusterColumns, Clusters
 from berth.fleet.state.terms import CLUSTER, ZONE
-from berth.kube.karmada import Cluster, ClusterAffinity, FieldSelector
+from berth.kube.karmada import ClusterAffinity, FieldSelector, MemberCluster
 from berth.kube.objects import LabelSelector, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 
@@ -19,7 +18,7 @@ from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selec
 # A zone, a region, a provider, or the value of a label.
 
 
-def domains_of(cluster: Cluster, topology: str) -> Sequence[str]:
+def domains_of(cluster: MemberCluster, topology: str) -> Sequence[str]:
     """The domains a cluster is in: several zones are possible, and none of anything."""
     spec = cluster.spec
     match topology:
@@ -34,12 +33,12 @@ def domains_of(cluster: Cluster, topology: str) -> Sequence[str]:
     return _labelled(cluster, topology)
 
 
-def _labelled(cluster: Cluster, label: str) -> Sequence[str]:
+def _labelled(cluster: MemberCluster, label: str) -> Sequence[str]:
     value = (cluster.metadata.labels or {}).get(label)
     return (value,) if value is not None else ()
 
 
-class Domains:
+class Domains(ClusterColumns):
     """Which clusters are in which domains of a topology; with `label` that is a label, whatever its name.
 
     Attributes:
@@ -47,25 +46,21 @@ class Domains:
         inside: Slot x domain, wider than `names`: who is where. Clusters that do not exist are nowhere.
     """
 
-    def __init__(self, topology: str, *, label: bool) -> None:
+    def __init__(self, topology: str, label: bool) -> None:
+        super().__init__()
         self._topology, self._domains_of = topology, _labelled if label else domains_of
-        self._version = 0
         self._column_of: dict[str, int] = {}
         self.names: list[str] = []
         self.inside: BoolArray = np.zeros((0, 4), dtype=np.bool_)
 
-    def refresh(self, clusters: Clusters) -> None:
-        if self.inside.shape[0] != clusters.size:
-            self.inside = np.ascontiguousarray(grown(self.inside.T, clusters.size).T)
-        if self._version == clusters.version:
-            return
-        for slot in clusters.changed_since(self._version).tolist():
-            self.inside[slot] = False
-            view = clusters.views[slot]
-            for domain in self._domains_of(view, self._topology) if view is not None else ():
-                column = self._column(domain)
-                self.inside[slot, column] = True
-        self._version = clusters.version
+    def _grow(self, size: int) -> None:
+        self.inside = np.ascontiguousarray(grown(self.inside.T, size).T)
+
+    def _read(self, slot: int, view: MemberCluster | None) -> None:
+        self.inside[slot] = False
+        for domain in self._domains_of(view, self._topology) if view is not None else ():
+            column = self._column(domain)
+            self.inside[slot, column] = True
 
     def _column(self, domain: str) -> int:
         column = self._column_of.get(domain)
@@ -77,17 +72,9 @@ class Domains:
         return column
 
 
-class _AllDomains:
-    def __init__(self) -> None:
-        self.by_topology: dict[tuple[str, bool], Domains] = {}
-
-
 def domains(clusters: Clusters, topology: str, *, label: bool = False) -> Domains:
     """The domains of a topology, up to date."""
-    known = clusters.beside(_AllDomains).by_topology
-    found = known.get((topology, label))
-    if found is None:
-        found = known[topology, label] = Domains(topology, label=label)
+    found = clusters.beside(Domains, topology, label)
     found.refresh(clusters)
     return found
 
@@ -108,51 +95,38 @@ def reach(clusters: Clusters, topology: str, inside: BoolArray) -> BoolArray:
 
 _KEPT = 1024
 
-Check = Callable[["Cluster"], bool]
+Check = Callable[[MemberCluster], bool]
+
+
+class _Mask(ClusterColumns):
+    def __init__(self, affinity: ClusterAffinity) -> None:
+        super().__init__()
+        self._matches = compile_affinity(affinity)
+        self._column: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.shown = self._column
+
+    def _grow(self, size: int) -> None:
+        self._column = grown(self._column, size)
+        self.shown = self._column.view()
+        self.shown.flags.writeable = False
+
+    def _read(self, slot: int, view: MemberCluster | None) -> None:
+        self._column[slot] = view is not None and self._matches(view)
+
+
+class _Masks(dict[bytes, _Mask]):
+    """One for each affinity asked for lately, the last one at the end."""
 
 
 def matching(clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
     """The clusters that `affinity` matches, by slot; False where there is none. Not to be written to."""
-    return clusters.beside(_Masks).of(clusters, affinity)
-
-
-class _Mask:
-    def __init__(self, affinity: ClusterAffinity) -> None:
-        self.matches = compile_affinity(affinity)
-        self.version = 0
-        self.column: BoolArray = np.zeros(0, dtype=np.bool_)
-        self.shown: BoolArray = self.column
-
-    def refresh(self, clusters: Clusters) -> BoolArray:
-        if self.version != clusters.version or self.column.size != clusters.size:
-            if self.column.size != clusters.size:
-                self.column = grown(self.column, clusters.size)
-            for slot in clusters.changed_since(self.version).tolist():
-                view = clusters.views[slot]
-                self.column[slot] = view is not None and self.matches(view)
-            self.version = clusters.version
-            self.shown = self.column.view()
-            self.shown.flags.writeable = False
-        return self.shown
-
-
-class _Masks:
-    """A mask for each affinity asked for lately; only clusters that changed are matched again."""
-
-    def __init__(self) -> None:
-        self._masks: OrderedDict[bytes, _Mask] = OrderedDict()
-
-    def of(self, clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
-        meaning = (affinity.label_selector, affinity.field_selector, affinity.cluster_names, affinity.exclude)
-        key = msgspec.json.encode(meaning)
-        mask = self._masks.get(key)
-        if mask is None:
-            mask = self._masks[key] = _Mask(affinity)
-            if len(self._masks) > _KEPT:
-                self._masks.popitem(last=False)
-        else:
-            self._masks.move_to_end(key)
-        return mask.refresh(clusters)
+    meaning = (affinity.label_selector, affinity.field_selector, affinity.cluster_names, affinity.exclude)
+    key, masks = msgspec.json.encode(meaning), clusters.beside(_Masks)
+    mask = masks[key] = masks.pop(key) if key in masks else _Mask(affinity)
+    if len(masks) > _KEPT:
+        del masks[next(iter(masks))]
+    mask.refresh(clusters)
+    return mask.shown
 
 
 def compile_affinity(affinity: ClusterAffinity) -> Check:
@@ -218,14 +192,14 @@ def _term(expressions: list[NodeSelectorRequirement]) -> NodeTerm:
     return parsed.terms[0] if parsed is not None and parsed.terms else NodeTerm()
 
 
-def _fields(cluster: Cluster) -> dict[str, str]:
+def _fields(cluster: MemberCluster) -> dict[str, str]:
     fields = {"provider": cluster.spec.provider, "region": cluster.spec.region}
     return {name: value for name, value in fields.items() if value}
 
 
-def _zones(cluster: Cluster) -> Sequence[str]:
+def _zones(cluster: MemberCluster) -> Sequence[str]:
     return cluster.spec.zones or ()
 
 
-def _never(_cluster: Cluster) -> bool:
+def _never(_cluster: MemberCluster) -> bool:
     return False

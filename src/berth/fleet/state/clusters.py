@@ -8,11 +8,12 @@ from typing import TypeVar, cast
 import numpy as np
 
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, grown
-from berth.kube.karmada import Cluster
+from berth.kube.karmada import MemberCluster
 
 _FIRST_SIZE = 16
 _MEMORIES = 4096
 _T = TypeVar("_T")
+_A = TypeVar("_A", BoolArray, Int64Array)
 
 
 class Clusters:
@@ -27,24 +28,22 @@ class Clusters:
         views: Slot -> the object, None where no such cluster exists.
         exists: Which slots have an object. Longer than `names`: slots not given out are False.
         deleting: Which of them are being deleted.
-        number: How many exist.
         version: Grows with every change of an object.
         shape: Grows with every change that can matter to a rule, which a report of used resources cannot.
         changed_at: Slot -> the version of the last change there.
     """
 
-    def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
+    def __init__(self, clusters: Iterable[MemberCluster] = ()) -> None:
         self.names: list[str] = []
         self.slot_of: dict[str, int] = {}
-        self.views: list[Cluster | None] = []
+        self.views: list[MemberCluster | None] = []
         self.exists: BoolArray = np.zeros(_FIRST_SIZE, dtype=np.bool_)
         self.deleting: BoolArray = np.zeros(_FIRST_SIZE, dtype=np.bool_)
-        self.number = 0
         self.version = 0
         self.shape = 0
         self.changed_at: Int64Array = np.zeros(_FIRST_SIZE, dtype=np.int64)
         self._beside: dict[object, object] = {}
-        self._memory: dict[Hashable, BoolArray] = {}
+        self._memory: dict[Hashable, BoolArray | Int64Array] = {}
         self._memory_of = (0, 0)
         for cluster in clusters:
             self.set(cluster)
@@ -58,10 +57,15 @@ class Clusters:
         return len(self.exists)
 
     @property
+    def number(self) -> int:
+        """How many exist."""
+        return int(self.exists.sum())
+
+    @property
     def schedulable(self) -> BoolArray:
         return self.exists & ~self.deleting
 
-    def remembered(self, key: Hashable, make: Callable[[], BoolArray]) -> BoolArray:
+    def remembered(self, key: Hashable, make: Callable[[], _A]) -> _A:
         """What `make` says of the clusters as they are, computed once until one of them changes."""
         if self._memory_of != (self.shape, self.size) or len(self._memory) >= _MEMORIES:
             self._memory.clear()
@@ -69,7 +73,7 @@ class Clusters:
         found = self._memory.get(key)
         if found is None:
             found = self._memory[key] = make()
-        return found
+        return cast("_A", found)
 
     def slot(self, name: str) -> int:
         """The slot of a name, given out on first sight."""
@@ -84,10 +88,9 @@ class Clusters:
                 self.changed_at = grown(self.changed_at, 2 * self.changed_at.size)
         return slot
 
-    def set(self, cluster: Cluster) -> int:
+    def set(self, cluster: MemberCluster) -> int:
         slot = self.slot(cluster.metadata.name or "")
         before = self.views[slot]
-        self.number += before is None
         self.shape += before is None or _shape(before) != _shape(cluster)
         self.views[slot] = cluster
         self.exists[slot] = True
@@ -101,7 +104,6 @@ class Clusters:
             return
         self.views[slot] = None
         self.exists[slot] = self.deleting[slot] = False
-        self.number -= 1
         self.shape += 1
         self._changed(slot)
 
@@ -115,11 +117,11 @@ class Clusters:
         """The slots whose clusters came, changed or went after `version`."""
         return np.flatnonzero(self.changed_at > version)
 
-    def beside(self, make: Callable[[], _T]) -> _T:
-        """What `make` made once for these clusters: columns that others derive and bring up to date."""
-        found = self._beside.get(make)
+    def beside(self, make: Callable[..., _T], *args: Hashable) -> _T:
+        """What `make` made once of the arguments for these clusters: columns that others derive from them."""
+        found = self._beside.get((make, *args))
         if found is None:
-            found = self._beside[make] = make()
+            found = self._beside[make, *args] = make(*args)
         return cast("_T", found)
 
     def _changed(self, slot: int) -> None:
@@ -127,7 +129,33 @@ class Clusters:
         self.changed_at[slot] = self.version
 
 
-def _shape(cluster: Cluster) -> tuple[object, ...]:
+class ClusterColumns:
+    """Columns that are derived from the clusters; only those that changed are read again."""
+
+    def __init__(self) -> None:
+        self._read_at = (0, 0)  # version and size of the clusters
+
+    def refresh(self, clusters: Clusters) -> None:
+        now = (clusters.version, clusters.size)
+        if self._read_at == now:
+            return
+        version, size = self._read_at
+        if size != clusters.size:
+            self._grow(clusters.size)
+        for slot in clusters.changed_since(version).tolist():
+            self._read(slot, clusters.views[slot])
+        self._read_at = now
+
+    def _grow(self, size: int) -> None:
+        """Make the columns so long; they begin with none."""
+        raise NotImplementedError
+
+    def _read(self, slot: int, view: MemberCluster | None) -> None:
+        """The cluster of a slot changed, or, if it is None, is gone."""
+        raise NotImplementedError
+
+
+def _shape(cluster: MemberCluster) -> tuple[object, ...]:
     status = cluster.status
     return (
         cluster.metadata.labels,

@@ -15,6 +15,7 @@ peers are, whatever the number of bindings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from berth.engine.state.columns import BoolArray
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.pod_class import LabelSet, Term
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, WorkloadRule, WorkloadRules
+from berth.kube.objects import Key
 
 # Where a workload counts for affinity, where for anti-affinity, and what it is being evicted from.
 HOME, PRESENT, LEAVING = 0, 1, 2
@@ -32,14 +34,12 @@ NOWHERE: Places = ((), (), ())
 GROUPS = frozenset((AFFINITY_GROUP, ANTI_AFFINITY_GROUP))
 
 
+@dataclass(slots=True)
 class WorkloadCounts:
     """How many workloads are on each cluster, and how many are on any."""
 
-    __slots__ = ("by_slot", "placed")
-
-    def __init__(self) -> None:
-        self.by_slot: dict[int, int] = {}
-        self.placed = 0
+    by_slot: dict[int, int] = field(default_factory=dict)
+    placed: int = 0
 
     def add(self, slots: Iterable[int], change: int = 1) -> None:
         by_slot = self.by_slot
@@ -55,8 +55,7 @@ class WorkloadCounts:
 
     def without(self, slots: Iterable[int]) -> WorkloadCounts:
         """The counts if one workload, which is on these clusters, were not counted."""
-        rest = WorkloadCounts()
-        rest.by_slot, rest.placed = dict(self.by_slot), self.placed
+        rest = WorkloadCounts(dict(self.by_slot), self.placed)
         rest.add(slots, -1)
         return rest
 
@@ -68,15 +67,8 @@ class WorkloadCounts:
             mask[slots] = True
         return mask
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WorkloadCounts) and (self.by_slot, self.placed) == (
-            other.by_slot,
-            other.placed,
-        )
 
-    __hash__ = None  # type: ignore[assignment]
-
-
+@dataclass(slots=True, eq=False)
 class IndexedWorkload:
     """One workload: its binding's key, what it is called by, where it is and what it demands.
 
@@ -84,20 +76,16 @@ class IndexedWorkload:
         labels: All that it has, groups among them; `label_set` has those that are indexed.
         places: The slots where it counts, by `HOME`, `PRESENT` and `LEAVING`.
         owned: Its anti-affinity terms with their topologies, which protect it from newcomers.
+        used: The terms of all its rules.
     """
 
-    __slots__ = ("key", "label_set", "labels", "owned", "places", "rules", "used")
-
-    def __init__(
-        self, key: tuple[str, str], labels: Mapping[str, str], label_set: LabelSet, rules: WorkloadRules
-    ) -> None:
-        self.key = key
-        self.labels = labels
-        self.label_set = label_set
-        self.rules = rules
-        self.places = NOWHERE
-        self.owned: tuple[tuple[Term, str], ...] = ()
-        self.used: tuple[Term, ...] = ()
+    key: Key
+    labels: Mapping[str, str]
+    label_set: LabelSet
+    rules: WorkloadRules
+    places: Places = NOWHERE
+    owned: tuple[tuple[Term, str], ...] = ()
+    used: tuple[Term, ...] = ()
 
     @property
     def leaving(self) -> Slots:
@@ -122,7 +110,7 @@ class BindingIndex:
         self._keys = keys
         self.relabelled = 0
         self._matching = MatchIndex()
-        self._entries: dict[tuple[str, str], IndexedWorkload] = {}
+        self._entries: dict[Key, IndexedWorkload] = {}
         self._carriers: dict[LabelSet, dict[IndexedWorkload, None]] = {}
         self._counts: dict[Term, dict[int, WorkloadCounts]] = {}
         self._owners: dict[Term, dict[str, WorkloadCounts]] = {}
@@ -140,14 +128,14 @@ class BindingIndex:
         """How many label sets and terms are kept for the workloads."""
         return len(self._matching)
 
-    def get(self, key: tuple[str, str]) -> IndexedWorkload | None:
+    def get(self, key: Key) -> IndexedWorkload | None:
         return self._entries.get(key)
 
     # --- changes ------------------------------------------------------------------
 
     def set(
         self,
-        key: tuple[str, str],
+        key: Key,
         labels: Mapping[str, str],
         groups: Mapping[str, str],
         rules: WorkloadRules,
@@ -179,7 +167,7 @@ class BindingIndex:
         self._place(entry, places)
         return entry
 
-    def remove(self, key: tuple[str, str]) -> IndexedWorkload | None:
+    def remove(self, key: Key) -> IndexedWorkload | None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return None

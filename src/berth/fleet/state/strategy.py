@@ -45,20 +45,14 @@ class DivisionStrategy:
         if self.type == DIVIDED and self.preference == AGGREGATED:
             return AGGREGATED
         if self.type == DIVIDED and self.preference == WEIGHTED:
-            return (
-                DYNAMIC_WEIGHT if self.weights is not None and self.weights.dynamic_weight else STATIC_WEIGHT
-            )
+            dynamic = self.weights is not None and self.weights.dynamic_weight
+            return DYNAMIC_WEIGHT if dynamic else STATIC_WEIGHT
         return None
 
     @property
     def ignores_spread(self) -> bool:
         """Static weights say where replicas go, whatever the spread constraints are."""
         return self.kind == STATIC_WEIGHT and (self.weights is None or bool(self.weights.static_weight_list))
-
-    @property
-    def needs_room(self) -> bool:
-        """Whether the selected clusters together must have room for the replicas."""
-        return self.type != DUPLICATED
 
 
 def strategy_of(placement: Placement, options: FleetOptions) -> DivisionStrategy:

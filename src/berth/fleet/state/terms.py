@@ -17,7 +17,6 @@ from berth.kube.karmada import (
     TOPOLOGY_PREFIX,
     Binding,
     Placement,
-    WeightedWorkloadTerm,
     WorkloadAntiAffinity,
     WorkloadTerm,
 )
@@ -101,7 +100,7 @@ def derived_groups(placement: Placement | None, labels: Mapping[str, str]) -> di
 
 
 def rules_of(
-    placement: Placement | None,
+    placement: Placement,
     namespace: str,
     labels: Mapping[str, str],
     groups: Mapping[str, str],
@@ -114,33 +113,15 @@ def rules_of(
     """
     here = frozenset((namespace,))
     grouped = {label: (_group_rule(label, group, here),) for label, group in groups.items()}
-    rules = (
-        WorkloadRules(grouped.get(AFFINITY_GROUP, ()), grouped.get(ANTI_AFFINITY_GROUP, ()))
-        if groups
-        else NO_RULES
-    )
-    if placement is None or not _has_terms(placement):
-        return rules
     near = _Compiler(here, labels, options.affinity_label_keys, "--affinity-label-keys")
     apart = _Compiler(here, labels, options.anti_affinity_label_keys, "--anti-affinity-label-keys")
     with_ = placement.workload_affinity or _NONE
     against = placement.workload_anti_affinity or _NONE
     return WorkloadRules(
-        rules.affinity + near.required(with_.required_during_scheduling_ignored_during_execution),
-        rules.anti_affinity + apart.required(against.required_during_scheduling_ignored_during_execution),
-        near.preferred(with_.preferred_during_scheduling_ignored_during_execution),
-        apart.preferred(against.preferred_during_scheduling_ignored_during_execution),
-    )
-
-
-def _has_terms(placement: Placement) -> bool:
-    return any(
-        rules is not None
-        and (
-            rules.required_during_scheduling_ignored_during_execution
-            or rules.preferred_during_scheduling_ignored_during_execution
-        )
-        for rules in (placement.workload_affinity, placement.workload_anti_affinity)
+        grouped.get(AFFINITY_GROUP, ()) + near.required(with_),
+        grouped.get(ANTI_AFFINITY_GROUP, ()) + apart.required(against),
+        near.preferred(with_),
+        apart.preferred(against),
     )
 
 
@@ -158,25 +139,24 @@ class _Compiler:
     keys: tuple[str, ...]
     flag: str
 
-    def required(self, terms: Iterable[WorkloadTerm] | None) -> tuple[WorkloadRule, ...]:
-        return tuple(self._rule(term, 0) for term in terms or () if term.affinity_enabled is not False)
+    def required(self, rules: WorkloadAntiAffinity) -> tuple[WorkloadRule, ...]:
+        terms = rules.required_during_scheduling_ignored_during_execution or ()
+        return tuple(self._rule(term, 0) for term in terms if term.affinity_enabled is not False)
 
-    def preferred(self, terms: Iterable[WeightedWorkloadTerm] | None) -> tuple[WorkloadRule, ...]:
+    def preferred(self, rules: WorkloadAntiAffinity) -> tuple[WorkloadRule, ...]:
+        weighted = rules.preferred_during_scheduling_ignored_during_execution or ()
+        terms = [(each.workload_affinity_term, each.weight or 0) for each in weighted]
         return tuple(
-            self._rule(weighted.workload_affinity_term, weighted.weight or 0)
-            for weighted in terms or ()
-            if weighted.workload_affinity_term is not None
-            and weighted.workload_affinity_term.affinity_enabled is not False
+            self._rule(term, weight)
+            for term, weight in terms
+            if term is not None and term.affinity_enabled is not False
         )
 
     def _rule(self, term: WorkloadTerm, weight: int) -> WorkloadRule:
         selector = self._same_keys() if term.affinity_enabled else self._selector(term)
-        namespaces = frozenset(term.namespaces) if term.namespaces else self.here
-        if term.namespace_selector is None:
-            selected = None
-        else:
-            selected = parse_label_selector(term.namespace_selector)
-            namespaces = frozenset(term.namespaces or ())
+        selected = parse_label_selector(term.namespace_selector) if term.namespace_selector else None
+        here = frozenset() if selected is not None else self.here
+        namespaces = frozenset(term.namespaces) if term.namespaces else here
         topology = topology_of(term.topology_key)
         idle = self._idle(term) if selector.nothing else ""
         return WorkloadRule(selector, namespaces, selected, topology, weight=weight, idle=idle)

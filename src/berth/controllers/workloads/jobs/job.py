@@ -13,7 +13,7 @@ from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import pod_from, restarts
 from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import JOBS, PODS
-from berth.kube.objects import Key, LiveJob, LivePod, RawObject, key_of
+from berth.kube.objects import Key, LiveJob, LivePod, RawObject, UncountedPods, key_of
 from berth.kube.ownership import JOB_OVER, controller_of
 from berth.kube.pods import is_active, is_ready, is_terminating, phase, pod_condition, true_condition
 from berth.kube.times import created_at, seconds, seconds_of, stamp
@@ -84,12 +84,11 @@ class Tally:
 
 def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
     """Count ends: a pod counts while it holds the finalizer, and for good once it has lost it."""
-    status, recorded = job.status, job.status.uncounted_terminated_pods
+    status, recorded = job.status, job.status.uncounted_terminated_pods or UncountedPods()
     indexes = read_indexes(status.completed_indexes or "")
     count = Tally(job, pods, status.succeeded or 0, status.failed or 0, indexes=indexes)
     tracked = {pod.metadata.uid or "": pod for pod in pods if _tracked(pod)}
-    succeeded = {*((recorded.succeeded if recorded else None) or ())}
-    failed = {*((recorded.failed if recorded else None) or ())}
+    succeeded, failed = set(recorded.succeeded or ()), set(recorded.failed or ())
     count.new_succeeded, count.new_failed = succeeded & tracked.keys(), failed & tracked.keys()
     count.recorded_succeeded += len(succeeded - tracked.keys())
     count.recorded_failed += len(failed - tracked.keys())
@@ -161,12 +160,7 @@ def spelled_indexes(indexes: Iterable[int]) -> str:
 def job_pod(job: LiveJob, index: int | None) -> RawObject:
     metadata = job.metadata
     name, uid = metadata.name or "", metadata.uid or ""
-    labels = {
-        JOB_UID: uid,
-        JOB_NAME: name,
-        "controller-uid": uid,
-        "job-name": name,
-    }
+    labels = {JOB_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
     prefix, annotations = name, {}
     if index is not None:
         prefix, annotations = f"{name}-{index}", {JOB_COMPLETION_INDEX: str(index)}
@@ -182,10 +176,8 @@ def job_pod(job: LiveJob, index: int | None) -> RawObject:
         spec = pod["spec"]
         spec.setdefault("hostname", prefix)
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-            container["env"] = [
-                *(container.get("env") or ()),
-                {"name": "JOB_COMPLETION_INDEX", "value": str(index)},
-            ]
+            told = {"name": "JOB_COMPLETION_INDEX", "value": str(index)}
+            container["env"] = [*(container.get("env") or ()), told]
     pod["metadata"]["finalizers"] = [*(pod["metadata"].get("finalizers") or ()), FINALIZER]
     return pod
 
@@ -402,8 +394,8 @@ def finished_at(job: LiveJob) -> float | None:
 
 def _recorded(job: LiveJob) -> set[str]:
     """The pods whose end the status names but has not added up yet."""
-    recorded = job.status.uncounted_terminated_pods
-    return {*((recorded and recorded.succeeded) or ()), *((recorded and recorded.failed) or ())}
+    recorded = job.status.uncounted_terminated_pods or UncountedPods()
+    return {*(recorded.succeeded or ()), *(recorded.failed or ())}
 
 
 def _uid(item: LiveJob | None) -> str | None:

@@ -15,7 +15,7 @@ from berth.kube.karmada import (
     POLICY_GROUP,
     WORK_GROUP,
     Binding,
-    Cluster,
+    MemberCluster,
     PropagationPolicy,
     ResourceModel,
 )
@@ -59,7 +59,7 @@ class KarmadaClusterStrategy(KarmadaStrategy):
         prepare_cluster(mapping(obj, "spec"), mapping(old, "spec"), registry.timestamp())
 
     def check(self, obj: RawObject) -> list[FieldError]:
-        return cluster_problems(decode_as(obj, Cluster))
+        return cluster_problems(decode_as(obj, MemberCluster))
 
 
 class KarmadaBindingStrategy(KarmadaStrategy):
@@ -190,7 +190,7 @@ def _check_application(application: RawObject, errors: Errors, path: Path) -> No
 # --- clusters -----------------------------------------------------------------------------------------
 
 
-def cluster_problems(cluster: Cluster) -> list[FieldError]:
+def cluster_problems(cluster: MemberCluster) -> list[FieldError]:
     errors = Errors()
     name, spec = cluster.metadata.name or "", cluster.spec
     if len(name) > _CLUSTER_NAME_LENGTH:

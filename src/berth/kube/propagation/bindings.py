@@ -7,7 +7,6 @@ rules of the annotation ``berth.dev/workload-affinity`` are in the binding's pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -32,6 +31,7 @@ from berth.kube.karmada import (
     POLICY_ID,
     POLICY_NAME,
     POLICY_NAMESPACE,
+    Binding,
     LiveBinding,
     LivePolicy,
     Placement,
@@ -48,11 +48,11 @@ from berth.kube.objects import (
     ResourceList,
     ResourceRequirements,
     View,
+    key_of,
 )
 from berth.kube.ownership import owner_reference
 from berth.kube.text.decoding import DecodeError, convert
 from berth.kube.well_known import COPIED_LABELS, REQUIRED_DURING_SCHEDULING
-from berth.machines.requests import new_object
 
 # --- how many replicas ----------------------------------------------------------------------------
 # Upstream: pkg/resourceinterpreter/default/native/replica.go.  Other kinds are propagated whole.
@@ -124,8 +124,9 @@ class BuildError(ValueError):
     """A binding cannot be made as the policy wants it."""
 
 
-def bindings_for(resource: Resource) -> Resource:
-    return RESOURCE_BINDINGS if resource.namespaced else CLUSTER_BINDINGS
+def binding_resource(key: Key) -> Resource:
+    """What a binding with this key is: those of resources without a namespace have none either."""
+    return RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
 
 
 def binding_key(resource: Resource, key: Key) -> Key:
@@ -144,6 +145,15 @@ def claimed_by(binding: LiveBinding) -> tuple[Key, str] | None:
     if CLUSTER_POLICY_ID in labels:
         return ("", notes.get(CLUSTER_POLICY_NAME, "")), labels[CLUSTER_POLICY_ID]
     return None
+
+
+def policy_of(binding: Binding) -> Key | None:
+    """The policy that a binding was made by, whether or not it is still there."""
+    said = binding.metadata.annotations or {}
+    if name := said.get(POLICY_NAME):
+        return said.get(POLICY_NAMESPACE) or "", name
+    name = said.get(CLUSTER_POLICY_NAME)
+    return ("", name) if name else None
 
 
 def identity(policy: LivePolicy) -> str:
@@ -170,37 +180,35 @@ def released(binding: LiveBinding) -> RawObject:
 # --- building -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WantedBinding:
-    """What a binding should say; fields of the spec that should not be there are None."""
+def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int | None = None) -> RawObject:
+    """The binding of `template` as `policy` wants it; fields of the spec that should not be there are None.
 
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    owners: list[RawObject]
-    spec: RawObject
-
-
-def wanted(
-    resource: Resource, template: View, policy: LivePolicy, urgency: int | None = None
-) -> WantedBinding:
-    """The binding of `template` as `policy` wants it; `urgency` is the value of its priority class.
+    `urgency` is the value of the policy's priority class.
 
     Raises:
         BuildError: the rules in an annotation cannot be read.
     """
     metadata: ObjectMeta = template.metadata
+    namespace, name = key = binding_key(resource, key_of(metadata))
     copied = {
-        name: value for name, value in (metadata.labels or {}).items() if not name.endswith(_SYSTEM_LABELS)
+        label: value for label, value in (metadata.labels or {}).items() if not label.endswith(_SYSTEM_LABELS)
     }
     labels, annotations = _claim(policy)
     if copied:
         annotations[COPIED_LABELS] = ",".join(sorted(copied))
-    return WantedBinding(
-        {**copied, **labels},
-        annotations,
-        [owner_reference(resource, metadata)],
-        _spec(resource, template, policy, urgency),
-    )
+    made = binding_resource(key)
+    return {
+        "apiVersion": made.api_version,
+        "kind": made.kind,
+        "metadata": {
+            "name": name,
+            **({"namespace": namespace} if namespace else {}),
+            "labels": {**copied, **labels},
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(resource, metadata)],
+        },
+        "spec": _spec(resource, template, policy, urgency),
+    }
 
 
 def _spec(resource: Resource, template: View, policy: LivePolicy, urgency: int | None) -> RawObject:
@@ -264,30 +272,23 @@ def _groups(placement: RawObject, metadata: ObjectMeta) -> RawObject | None:
 # --- writing ------------------------------------------------------------------------------------------
 
 
-def body(resource: Resource, key: Key, want: WantedBinding) -> RawObject:
+def body(want: RawObject) -> RawObject:
     """A new binding."""
-    metadata = {
-        "name": key[1],
-        **({"namespace": key[0]} if key[0] else {}),
-        "labels": want.labels,
-        "annotations": want.annotations,
-        "ownerReferences": want.owners,
-    }
-    spec = {name: value for name, value in want.spec.items() if value is not None}
-    return new_object(bindings_for(resource), metadata, spec=spec)
+    return {**want, "spec": {name: value for name, value in want["spec"].items() if value is not None}}
 
 
-def change(binding: LiveBinding, want: WantedBinding) -> RawObject:
+def change(binding: LiveBinding, want: RawObject) -> RawObject:
     """The merge patch that brings a binding up to date, empty if it is."""
     labels, notes = binding.metadata.labels or {}, binding.metadata.annotations or {}
     ours = {*CLAIM_LABELS, *filter(None, notes.get(COPIED_LABELS, "").split(","))}
+    said, wanted_spec = want["metadata"], want["spec"]
     metadata = {
-        "labels": _map_change(labels, want.labels, ours),
-        "annotations": _map_change(notes, want.annotations, {*CLAIM_ANNOTATIONS, COPIED_LABELS}),
+        "labels": _map_change(labels, said["labels"], ours),
+        "annotations": _map_change(notes, said["annotations"], {*CLAIM_ANNOTATIONS, COPIED_LABELS}),
     }
     before = binding.spec
     spec: RawObject = {}
-    for name, value in {**want.spec, "suspension": _suspension(before, want.spec["suspension"])}.items():
+    for name, value in (wanted_spec | {"suspension": _suspension(before, wanted_spec["suspension"])}).items():
         if value is None and before.get(name) is not None:
             spec[name] = None
         elif value is not None and before.get(name) != value:

@@ -50,6 +50,11 @@ def policy_fit(policy: LivePolicy, resource: Resource, metadata: ObjectMeta) -> 
     return max((fit(selector, resource, metadata) for selector in selectors), default=MISMATCH)
 
 
+def kinds_of(policy: LivePolicy) -> set[tuple[str, str]]:
+    """The kinds a policy names, by apiVersion and kind."""
+    return {(s.api_version or "", s.kind or "") for s in policy.spec.resource_selectors or ()}
+
+
 def best(policies: Iterable[LivePolicy], resource: Resource, metadata: ObjectMeta) -> LivePolicy | None:
     """The policy for a resource: by priority, then by how closely it fits, then by name."""
     fitting = [
