@@ -104,7 +104,7 @@ class ViolationDetector:
                 nodes.add(node)
             pods |= affected_pods(cluster, change)
         for node in nodes:
-            pods |= state.violations.on(node)
+            pods.update(state.violations.on(node))
             if node in cluster.nodes.slot_of:
                 pods.update(violation.pod for violation in node_violations(cluster, node))
         for pod, broken in self._violations_among(pods).items():
@@ -142,11 +142,11 @@ class ViolationDetector:
         record = self._state.records.get(pod)
         if record is None:
             return  # it is gone, and what it broke with it
-        changes = self._state.violations.update(record, broken, now)
-        for violation in changes.opened:
+        opened, healed = self._state.violations.update(record, broken, now)
+        for violation in opened:
             self._reports.broken(violation, now)
         if self._state.pod(pod) is not None:  # of one that goes nothing holds
-            for violation in changes.healed:
+            for violation in healed:
                 self._reports.healed(violation, now)
 
     def _tell_invalid(self, pods: Iterable[str], now: float) -> None:

@@ -1,41 +1,27 @@
-"""One pod of an owner at a time, one of a halted domain, and no circles.
+"""One pod of an owner at a time, and one of a halted domain.
 
 The next pod of an owner goes when the replacement of the last one is Ready, however long that takes; one
-that gets no node is waited for up to a limit, because the rules of the others are broken, too.  An owner
-whose replacements come back to a place where they break their rules again, as a scheduler that does not
-know the rules would put them, is evicted from less and less often.
+that gets no node is waited for up to a limit, because the rules of the others are broken, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.engine.execution.eviction_ceiling import CLUSTER, is_in, is_replaced
 from berth.eviction.settings import EvictionSettings
 from berth.kube.amounts.shares import or_one
-from berth.kube.api_resources import (
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    STATEFUL_SETS,
-    Resource,
-)
+from berth.kube.api_resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, ReplicationController
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.machines.cache import Cache
-from berth.machines.rates import Backoff, ReturnMemory
 
 # --- the pods of an owner -------------------------------------------------------------------------
 
-_COUNTED: dict[str, Resource] = {
-    REPLICA_SETS.kind: REPLICA_SETS,
-    STATEFUL_SETS.kind: STATEFUL_SETS,
-    REPLICATION_CONTROLLERS.kind: REPLICATION_CONTROLLERS,
-}
+_COUNTED = {resource.kind: resource for resource in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)}
 
 
 def owner_id(pod: LivePod) -> str:
@@ -162,14 +148,13 @@ class EvictionsUnderWay:
 
     def owner_waits(self, pod: LivePod, now: float) -> bool:
         """Whether a pod has to wait for the replacement of another one of its owner."""
-        owner = owner_id(pod)
-        eviction = self._of_owner.get(owner)
+        eviction = self._of_owner.get(owner_id(pod))
         if eviction is None or eviction.uid == pod.metadata.uid:
             return False
-        if not self._is_replaced(eviction, now):
-            return True
-        del self._of_owner[owner]
-        return False
+        if self._is_replaced(eviction, now):
+            del self._of_owner[owner_id(pod)]
+            return False
+        return True
 
     def owner_due(self, pod: LivePod, now: float) -> float | None:
         """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
@@ -262,48 +247,3 @@ class EvictionsUnderWay:
         if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
             return 0
         return or_one(found.spec.replicas)
-
-
-# --- who comes back -------------------------------------------------------------------------------
-
-# How long an owner is waited for that comes back.
-_RETURNS = Backoff(first=30.0, longest=3600.0)
-_MOST_OWNERS = 4096
-
-
-class OwnerReturns:
-    """Who was evicted and came back, of the last few thousand owners."""
-
-    def __init__(self) -> None:
-        self._owners: OrderedDict[str, ReturnMemory] = OrderedDict()
-
-    def evicted(self, owner: str, now: float) -> None:
-        """A pod of an owner was evicted."""
-        memory = self._owners.get(owner)
-        if memory is None or memory.is_over(now):
-            self._owners[owner] = ReturnMemory(_RETURNS, now)
-        else:
-            memory.moved = now
-        self._owners.move_to_end(owner)
-        if len(self._owners) > _MOST_OWNERS:
-            self._owners.popitem(last=False)
-
-    def came_back(self, owner: str, arrived: float, now: float) -> float | None:
-        """A pod of an owner breaks a rule as soon as it is there; until when to wait, if we sent it there.
-
-        One that came before the last eviction is not the replacement of the pod that went.
-        """
-        memory = self._owners.get(owner)
-        if memory is None or memory.is_over(now) or arrived < memory.moved:
-            return None
-        memory.back_off(now)
-        return memory.until
-
-    def until(self, owner: str) -> float:
-        """Until when nobody of the owner goes."""
-        memory = self._owners.get(owner)
-        return memory.until if memory is not None else 0.0
-
-    def times(self, owner: str) -> int:
-        memory = self._owners.get(owner)
-        return memory.returns if memory is not None else 0

@@ -24,6 +24,7 @@ from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 from berth.machines.contract import Outcome
+from berth.machines.rates import ReturnMemory
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
@@ -214,11 +215,13 @@ class EvictionReports:
         self._tell_eviction(REFUSED, planned, outcome.at, code=outcome.code, err=why)
 
     def came_back(
-        self, planned: PlannedEviction, pod: LivePod, owner: str, *, times: int, until: float, now: float
+        self, planned: PlannedEviction, pod: LivePod, owner: str, memory: ReturnMemory, now: float
     ) -> None:
         """A replacement is where its rules are broken again."""
+        until = memory.until
         message = (
-            f"The replacement of an evicted pod was placed where its rules are broken ({times} in a row): "
+            "The replacement of an evicted pod was placed where its rules are broken "
+            f"({memory.returns} in a row): "
             f"no pod of this owner is evicted before {stamp(until)}. "
             "Is it placed by a scheduler that knows its rules?"
         )

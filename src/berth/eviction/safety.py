@@ -3,6 +3,8 @@
 A mistake with labels can make every pod of a zone a violation.  So evictions are rate limited, in the
 cluster and in each domain, and a domain from which more than a share of the pods would go is halted until
 the labels are back or a person says otherwise: only pods whose replacement has a node go there, one by one.
+An owner whose replacements come back to a place where they break their rules again, as a scheduler that does
+not know the rules would put them, is evicted from less and less often.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from berth.engine.execution.eviction_ceiling import (
     Ceiling,
@@ -19,12 +22,12 @@ from berth.engine.execution.eviction_ceiling import (
     name_of,
     stopping,
 )
-from berth.eviction.pacing import EvictionsUnderWay, OwnerReturns, owner_id
+from berth.eviction.pacing import EvictionsUnderWay, owner_id
 from berth.eviction.settings import EvictionRate, EvictionSettings
-from berth.eviction.state import EvictionAttempt, PlannedEviction
+from berth.eviction.state import EvictionAttempt
 from berth.kube.objects import LivePod
 from berth.machines.cache import Cache
-from berth.machines.rates import TokenBucket
+from berth.machines.rates import Backoff, Recent, ReturnMemories, ReturnMemory, TokenBucket
 
 # What a pod may have to wait for, as logs and metrics have it.
 REFUSED, CHANGED, HALTED, ONE_BY_ONE = "refused", "changed", "halted", "one-by-one"
@@ -36,6 +39,8 @@ _ASK_AGAIN = 5.0
 # No more than these of a halted domain are asked about in one round.
 _MOST_ASKED = 10
 _MOST_BUCKETS = 4096
+# How long an owner is waited for that comes back.
+_RETURNS = Backoff(first=30.0, longest=3600.0)
 
 
 class EvictionHalts:
@@ -88,10 +93,10 @@ class EvictionGates:
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self.halts = EvictionHalts(settings)
         self.under_way = EvictionsUnderWay(cache, settings)
-        self.returns = OwnerReturns()
+        self.returns = ReturnMemories(partial(ReturnMemory, _RETURNS))
         self._cluster_bucket = _bucket(settings.rate)
         self._domain_rate = settings.domain_rate
-        self._domain_buckets: dict[str, TokenBucket] = {}
+        self._domain_buckets: Recent[str, TokenBucket] = Recent(_MOST_BUCKETS)
         self._paced: set[str] = set()
         self._taken: set[str] = set()
         self._asked: Counter[str] = Counter()
@@ -110,8 +115,8 @@ class EvictionGates:
         if attempt.not_before > now:
             return REFUSED if attempt.refused else attempt.obstacle or RATE, attempt.not_before
         owner = owner_id(attempt.pod)
-        if (until := self.returns.until(owner)) > now:
-            return BACKED_OFF, until
+        if (returned := self.returns.known(owner, now)) is not None and returned.until > now:
+            return BACKED_OFF, returned.until
         if owner in self._paced or self.under_way.owner_waits(attempt.pod, now):
             self._paced.add(owner)
             return PACED, self.under_way.owner_due(attempt.pod, now)
@@ -142,34 +147,31 @@ class EvictionGates:
             return False
         return not self.under_way.turn_is_taken(halt.domain, attempt.pod, now)
 
-    def enter(self, planned: PlannedEviction, pod: LivePod, now: float) -> None:
+    def enter(self, attempt: EvictionAttempt, now: float) -> None:
         """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
-        for bucket in self._buckets(planned.domain):
+        for bucket in self._buckets(attempt.planned.domain):
             bucket.take(now)
-        self.under_way.begin(pod, planned.domain)
+        self.under_way.begin(attempt.pod, attempt.planned.domain)
 
-    def turn_back(self, planned: PlannedEviction, pod: LivePod) -> None:
+    def turn_back(self, attempt: EvictionAttempt) -> None:
         """A pod that began to go did not."""
-        for bucket in self._buckets(planned.domain):
+        for bucket in self._buckets(attempt.planned.domain):
             bucket.give_back()
-        self.under_way.cancel(pod)
+        self.under_way.cancel(attempt.pod)
 
-    def evicted(self, planned: PlannedEviction, pod: LivePod, at: float) -> None:
+    def evicted(self, attempt: EvictionAttempt, at: float) -> None:
         """A pod is gone, and counts for its owner and its domain."""
-        self.under_way.evicted(pod, at)
-        self.returns.evicted(owner_id(pod), at)
-        self.halts.evicted(planned.domain, at)
+        self.under_way.evicted(attempt.pod, at)
+        self.returns.of(owner_id(attempt.pod), at).moved = at
+        self.halts.evicted(attempt.planned.domain, at)
 
     def _buckets(self, domain: str) -> tuple[TokenBucket, ...]:
         """The rates that a pod counts for: the cluster's, and that of the domain if it is in one."""
         if not domain:
             return (self._cluster_bucket,)
-        bucket = self._domain_buckets.get(domain)
-        if bucket is None:
-            if len(self._domain_buckets) >= _MOST_BUCKETS:
-                del self._domain_buckets[next(iter(self._domain_buckets))]
-            bucket = self._domain_buckets[domain] = _bucket(self._domain_rate)
-        return self._cluster_bucket, bucket
+        if domain not in self._domain_buckets:
+            self._domain_buckets[domain] = _bucket(self._domain_rate)
+        return self._cluster_bucket, self._domain_buckets[domain]
 
 
 def _held(how: str, halt: Halt) -> str:

@@ -285,14 +285,10 @@ class BindingCycle:
         state.groups.place(record.key, record.pod)
         state.metrics.sample(plan_for(state.mirror.cluster, choice.pod_class), choice.pod_class.profile)
         volumes, claims = state.volumes.begin(choice), state.reservations.begin(choice)
-        waits: dict[str, float] = {}
-        if volumes is not None:
-            waits["volumes"] = state.settings.volume_timeout
-            state.ready += volumes
-        if claims is not None:
-            waits["claims"] = state.settings.device_timeout
-            state.ready += claims
-        deadline = now + max(waits.values()) if waits else None
+        state.ready += [*(volumes or ()), *(claims or ())]
+        waits = [] if volumes is None else [state.settings.volume_timeout]
+        waits += [] if claims is None else [state.settings.device_timeout]
+        deadline = now + max(waits) if waits else None
         state.queue.assume(record, choice.pod_class, choice.node, now, deadline)
         if not waits:
             self._send(record)
@@ -416,12 +412,11 @@ class BindingCycle:
             return
         if outcome.code == 429:
             # It was not made, but the decision stands: to move the pod now would undo what others rely on.
-            state.queue.put_off(record, outcome.at, outcome.retry_after)
-        elif outcome.busy or outcome.conflict:  # it may have been made all the same
-            state.queue.doubt(record, outcome.at, outcome.retry_after)
-        elif outcome.missing:
-            # The pod is gone, most likely; a proxy that answers for nobody would say the same.
-            state.queue.doubt(record, outcome.at)
+            state.queue.put_off(record, outcome)
+        elif outcome.busy or outcome.conflict or outcome.missing:
+            # It may have been made all the same.  A pod that is missing is gone, most likely; a proxy that
+            # answers for nobody would say the same.
+            state.queue.doubt(record, outcome)
         else:
             state.retract(record, outcome.message, outcome.at, wait=outcome.retry_after)
 
@@ -432,7 +427,7 @@ class BindingCycle:
             state.forget(record.key, record.pod)
             return
         if not outcome.ok:
-            state.queue.put_off(record, outcome.at, outcome.retry_after)
+            state.queue.put_off(record, outcome)
             return
         pod = outcome.decode(Pod)
         gone = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name

@@ -19,7 +19,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import GroupKey
 from berth.machines.cache import take
-from berth.machines.contract import Action, Purpose
+from berth.machines.contract import Action, Outcome, Purpose
 from berth.machines.rates import Backoff
 
 # --- one pod --------------------------------------------------------------------------------------
@@ -228,45 +228,37 @@ class SchedulingQueue:
         self, record: QueuedPod, pod_class: PodClass, node: str, now: float, deadline: float | None
     ) -> None:
         """The pod has a node; with a deadline its volumes come first, otherwise its binding is sent."""
-        record.pod_class, record.node, record.started = pod_class, node, now
-        record.repeats, record.again, record.deadline = 0, None, deadline
+        record.pod_class, record.node, record.started, record.repeats = pod_class, node, now, 0
         self._become(record, SchedulingPhase.BINDING if deadline is None else SchedulingPhase.VOLUMES)
-        self._retime(record)
+        self._time(record, deadline=deadline)
 
     def bind(self, record: QueuedPod) -> None:
         """The binding is sent, after volumes and claims or once more."""
-        record.again = record.deadline = None
         self._become(record, SchedulingPhase.BINDING)
-        self._retime(record)
 
-    def put_off(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
+    def put_off(self, record: QueuedPod, outcome: Outcome) -> None:
         """The next request is made after a pause."""
         record.repeats += 1
-        record.again = at + max(_PAUSES.after(record.repeats), wait or 0.0)
-        self._retime(record)
+        self._time(record, again=outcome.again(_PAUSES.after(record.repeats)))
 
-    def doubt(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
+    def doubt(self, record: QueuedPod, outcome: Outcome) -> None:
         """Nobody knows whether the binding was made: after a pause the pod is looked up."""
         self._become(record, SchedulingPhase.UNSURE)
-        self.put_off(record, at, wait)
+        self.put_off(record, outcome)
 
     def look_up(self, record: QueuedPod) -> None:
         """It is asked whether the pod is bound."""
-        record.again = None
-        self._retime(record)
+        self._time(record)
 
     def confirm(self, record: QueuedPod) -> None:
         """The binding was made."""
-        record.again = None
         self._become(record, SchedulingPhase.BOUND)
-        self._retime(record)
 
     def give_back(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
         """The pod has no node after all: to be tried again after its backoff."""
-        record.node = record.again = record.deadline = None
+        record.node = None
         record.attempts += 1
         record.tried = at
-        self._retime(record)
         self.back_off(record, at + max(self.backoff.after(record.attempts), wait or 0.0))
 
     def rested(self, now: float) -> list[QueuedPod]:
@@ -343,6 +335,14 @@ class SchedulingQueue:
         else:
             self.assumed.pop(record.key, None)
         record.ticket = next(self._numbers)
+        self._time(record)
+
+    def _time(self, record: QueuedPod, *, again: float | None = None, deadline: float | None = None) -> None:
+        record.again, record.deadline = again, deadline
+        if again is None and deadline is None:
+            self._timed.pop(record.key, None)
+        else:
+            self._timed[record.key] = record
 
     def _leave(self, record: QueuedPod) -> None:
         """Out of the collection that the pod's phase keeps it in; heaps notice by the ticket."""
@@ -350,12 +350,6 @@ class SchedulingQueue:
             take(self._unschedulable, record.pod_class, record.key)
         elif record.phase is SchedulingPhase.ACTIVE and record.pod_class is not None:
             take(self._peers, (record.priority, record.pod_class), record.key)
-
-    def _retime(self, record: QueuedPod) -> None:
-        if record.again is None and record.deadline is None:
-            self._timed.pop(record.key, None)
-        else:
-            self._timed[record.key] = record
 
     def _tidy(self) -> None:
         """Drop outdated entries once they are many: where nobody decides nobody pops them."""

@@ -74,12 +74,10 @@ class Nominations:
         self.pods[key] = Nomination(pod, node, pod.spec.priority or 0)
         self._mirror.assume(pod, pod_class, node)
 
-    def release(self, key: Key) -> bool:
-        """Give the room up; False if there was none."""
-        held = self.pods.pop(key, None)
-        if held is not None:
+    def release(self, key: Key) -> None:
+        """Give the room up, if there is any."""
+        if (held := self.pods.pop(key, None)) is not None:
             self._mirror.forget(key, held.pod)
-        return held is not None
 
     def replaced(self, key: Key) -> None:
         """The pod itself now counts, on whatever node."""

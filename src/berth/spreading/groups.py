@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from berth.engine.execution.rebalancing import Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
@@ -14,7 +15,7 @@ from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import Selector
 from berth.machines.contract import expect
-from berth.machines.rates import Backoff, ReturnMemory
+from berth.machines.rates import Backoff, ReturnMemories, ReturnMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,15 +207,6 @@ class ReplacementMemory(ReturnMemory):
             self.back_off(now)
 
 
-class ReplacementMemories:
+def replacement_memories() -> ReturnMemories[ReplacementMemory]:
     """What became of replacements, by the uid of the workload."""
-
-    def __init__(self) -> None:
-        self._by_uid: dict[str, ReplacementMemory] = {}
-
-    def of(self, uid: str, now: float) -> ReplacementMemory:
-        memory = self._by_uid.get(uid)
-        if memory is None or memory.is_over(now):
-            self._by_uid = {each: known for each, known in self._by_uid.items() if not known.is_over(now)}
-            memory = self._by_uid[uid] = ReplacementMemory(_RETURNS, now)
-        return memory
+    return ReturnMemories(partial(ReplacementMemory, _RETURNS))

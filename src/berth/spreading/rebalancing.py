@@ -42,12 +42,12 @@ from berth.machines.contract import MoveSource, WantedMove, expect
 from berth.machines.mirror import Mirror, pod_key
 from berth.spreading.groups import (
     PATIENCE,
-    ReplacementMemories,
     ReplacementMemory,
     SpreadGroups,
     SpreadingSettings,
     SpreadReplicaSet,
     Turns,
+    replacement_memories,
 )
 
 # Why a group that is uneven stays as it is, besides what the engine says.
@@ -112,7 +112,7 @@ class Rebalancer(MoveSource):
         self._groups = groups
         self._settings = settings
         self._under_way: dict[Key, _UnderWay] = {}
-        self._replacements = ReplacementMemories()
+        self._replacements = replacement_memories()
         self._changed_nodes: dict[str, float] = {}
         self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
