@@ -19,11 +19,9 @@ from berth.kube.objects import Key, Pod
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.machines.mirror import Mirror
-from berth.scheduler import metrics as measured
 from berth.scheduler.groups import Group
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
-from berth.scheduler.reports import FailedAttempt
 from berth.scheduler.reservations import Choice, Nominations
 from berth.scheduler.state import SchedulerState
 
@@ -117,14 +115,8 @@ class SchedulingCycle:
 
     def _tell(self, record: QueuedPod, why: NoNode, started: float, nominated: str | None = None) -> None:
         state = self._state
-        record.attempts += 1
-        record.tried = state.now
         record.refused_by = why.rules
-        result = measured.ERROR if why.failed else measured.UNSCHEDULABLE
-        state.metrics.ended(result, record.profile, state.timer() - started)
-        state.reports.failed(record.pod, why.message, state.now)
-        name = "/".join(record.key)
-        state.reports.tell(FailedAttempt(name, record.attempts, why.message, why.rules, why.failed))
+        state.failed(record, why.message, state.now, state.timer() - started, why.rules, error=why.failed)
         if (pod_class := why.pod_class) is not None:
             if why.rules:
                 state.metrics.sample(plan_for(state.mirror.cluster, pod_class), record.profile)

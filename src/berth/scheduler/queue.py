@@ -254,12 +254,10 @@ class SchedulingQueue:
         """The binding was made."""
         self._become(record, SchedulingPhase.BOUND)
 
-    def give_back(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
+    def give_back(self, record: QueuedPod, wait: float | None = None) -> None:
         """The pod has no node after all: to be tried again after its backoff."""
         record.node = None
-        record.attempts += 1
-        record.tried = at
-        self.back_off(record, at + max(self.backoff.after(record.attempts), wait or 0.0))
+        self.back_off(record, record.tried + max(self.backoff.after(record.attempts), wait or 0.0))
 
     def rested(self, now: float) -> list[QueuedPod]:
         """Those whose pause is over."""

@@ -131,17 +131,32 @@ class SchedulerState:
 
     def retract(self, record: QueuedPod, why: str, at: float, *, wait: float | None = None) -> None:
         """The pod is not on its node after all: it is tried again after its backoff."""
-        self.metrics.ended(measured.ERROR, record.profile, at - record.started)
         message = f"binding rejected: {why}"
-        self.reports.failed(record.pod, message, at)
-        self.reports.tell(FailedAttempt("/".join(record.key), record.attempts + 1, message, error=True))
+        self.failed(record, message, at, at - record.started, error=True)
         self.release(record.key, record.pod)
         if is_terminating(record.pod):
             self.forget(record.key, record.pod)
             return
-        self.queue.give_back(record, at, wait)
+        self.queue.give_back(record, wait)
         self.groups.wait(record)
         self.pod_conditions.want(record, SCHEDULER_ERROR, message)
+
+    def failed(
+        self,
+        record: QueuedPod,
+        message: str,
+        at: float,
+        seconds: float,
+        rules: frozenset[str] = frozenset(),
+        *,
+        error: bool,
+    ) -> None:
+        """An attempt ended without a node; people, dashboards and logs are told."""
+        record.attempts += 1
+        record.tried = at
+        self.metrics.ended(measured.ERROR if error else measured.UNSCHEDULABLE, record.profile, seconds)
+        self.reports.failed(record.pod, message, at)
+        self.reports.tell(FailedAttempt("/".join(record.key), record.attempts, message, rules, error))
 
     def validate(self) -> Iterator[str]:
         """What is wrong, between two steps: what the parts know of a pod has to agree."""
