@@ -21,7 +21,7 @@ from berth.engine.execution.violations import (
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
-from berth.eviction.reports import EvictionReports
+from berth.eviction.reports import BROKEN, HEALED, EvictionReports
 from berth.eviction.state import EvictionState, PodRecord, rule_of
 from berth.kube.affinity.annotations import without_annotation
 from berth.kube.api_resources import PODS
@@ -144,10 +144,10 @@ class ViolationDetector:
             return  # it is gone, and what it broke with it
         opened, healed = self._state.violations.update(record, broken, now)
         for violation in opened:
-            self._reports.broken(violation, now)
+            self._reports.rule(BROKEN, violation, now)
         if self._state.pod(pod) is not None:  # of one that goes nothing holds
             for violation in healed:
-                self._reports.healed(violation, now)
+                self._reports.rule(HEALED, violation, now)
 
     def _tell_invalid(self, pods: Iterable[str], now: float) -> None:
         """Say of every pod once that what its annotation demands is not known."""

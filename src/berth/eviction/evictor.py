@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.lifecycle import EvictionLifecycle, EvictionRequests, is_marked
-from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan
 from berth.eviction.reports import EvictionReports
-from berth.eviction.safety import RATE, EvictionGates
+from berth.eviction.safety import RATE, EvictionGates, owner_id
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import (
     ANSWERED,

@@ -227,10 +227,6 @@ class OpenViolations:
         self._index(record)
         return list(opened.values()), list(healed.values())
 
-    def close(self, record: PodRecord) -> None:
-        """A pod is gone, and with it what it broke."""
-        self.update(record, (), 0.0)
-
     def outdated(self) -> None:
         """Who has to go depends on more than the violations tell, and that has changed."""
         self.revision += 1
@@ -337,11 +333,10 @@ class EvictionState:
     def put(self, key: Key, pod: LivePod) -> tuple[PodRecord, bool]:
         """A pod was seen on a node; its record, and whether that is new."""
         name = pod_name(pod)
-        record = self.records.get(name)
-        is_new = record is None or record.uid != pod.metadata.uid
-        if is_new:
+        record, is_new = self.records.get(name), False
+        if record is None or record.uid != pod.metadata.uid:
             self._drop(name)
-        if record is None or is_new:
+            is_new = True
             record = PodRecord(name, pod.metadata.uid, pod.spec.node_name or "", next(self._numbers))
             self.records[name] = record
         if MIRROR_POD in (pod.metadata.annotations or {}):
@@ -362,7 +357,7 @@ class EvictionState:
         record = self.records.pop(name, None)
         if record is None:
             return
-        self.violations.close(record)
+        self.violations.update(record, (), 0.0)
         self.active.pop(name, None)
         self.static_pods.discard(name)
         if record.phase in BEGUN:

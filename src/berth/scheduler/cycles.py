@@ -130,11 +130,10 @@ class SchedulingCycle:
 
     def _place_group(self, group: Group) -> None:
         state = self._state
-        members = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
+        members, obstacle = group.candidates()
         members.sort(key=lambda r: (-r.priority, r.created))
         for record in members:
             state.queue.take(record)
-        obstacle = group.obstacle(len(members))
         if obstacle is not None:
             for record in members:
                 state.gate(record, UNSCHEDULABLE, obstacle)

@@ -65,9 +65,10 @@ class Group:
     def state(self) -> GroupState:
         return GroupState(self.key, self.known, self.minimum, len(self.placed))
 
-    def obstacle(self, candidates: int) -> str | None:
-        """Why its pods cannot be tried yet, of which so many could; None if they can."""
-        return self.state.obstacle(candidates, {GATED_MEMBERS: len(self.pending) - candidates})
+    def candidates(self) -> tuple[list[QueuedPod], str | None]:
+        """Its pods without a node that have no gates, and why they cannot be tried yet, None if they can."""
+        found = [record for record in self.pending.values() if not record.pod.spec.scheduling_gates]
+        return found, self.state.obstacle(len(found), {GATED_MEMBERS: len(self.pending) - len(found)})
 
 
 class Groups:

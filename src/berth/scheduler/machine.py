@@ -324,8 +324,7 @@ class PodEvents:
 
     def _try_group(self, group: Group, *, anew: bool = False) -> None:
         state = self._state
-        candidates = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
-        obstacle = group.obstacle(len(candidates))
+        candidates, obstacle = group.candidates()
         for record in candidates:
             if record.phase is SchedulingPhase.SCHEDULING:
                 continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from berth.engine.execution.rebalancing import Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
@@ -15,7 +14,7 @@ from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import Selector
 from berth.machines.contract import expect
-from berth.machines.rates import Backoff, ReturnMemories, ReturnMemory
+from berth.machines.rates import Backoff, ReturnMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ class Turns:
 
 # --- where replacements went ------------------------------------------------------------------------
 
-_RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
+RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
 _MOST_REPLACEMENTS = 100
 
 
@@ -205,8 +204,3 @@ class ReplacementMemory(ReturnMemory):
         if any(chosen == node for name, chosen in self._replacements.items() if name not in there):
             self._replacements = there
             self.back_off(now)
-
-
-def replacement_memories() -> ReturnMemories[ReplacementMemory]:
-    """What became of replacements, by the uid of the workload."""
-    return ReturnMemories(partial(ReplacementMemory, _RETURNS))
