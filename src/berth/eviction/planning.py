@@ -114,7 +114,7 @@ class EvictionPlan:
         return self._count(before, halted, unasked)
 
     def _asked(self, halted: list[PodToEvict]) -> tuple[list[PodToEvict], set[str]]:
-        """Whose replacements of halted domains are looked for a place this time, and whose another time."""
+        """Who of halted domains is asked this time where the replacement would go, and who is asked later."""
         if self._halts.ceiling.policy is HaltPolicy.STOP:
             return [], set()
         pods = ((target, self._state.pod(target.pod)) for target in halted)

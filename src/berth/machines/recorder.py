@@ -82,17 +82,9 @@ class Recorder:
         component: str = "",
         action: str = "",
     ) -> None:
-        """Remember to write that something happened to `item`, a view.
+        """Remember to write that something happened to `item`, a view of an object of the resource.
 
-        Args:
-            now: Seconds since the epoch.
-            resource: Where `item` is served.
-            item: What it happened to.
-            kind: `NORMAL` or `WARNING`.
-            reason: In one word.
-            message: In a sentence.
-            component: Who says it, if not the recorder's own.
-            action: What was being done, in one word.
+        `reason` says in one word what, and `action` what was being done; `component` says so, if not our own.
         """
         uid = item.metadata.uid or ""
         message = message[:_LONGEST_MESSAGE]
@@ -148,7 +140,6 @@ class Recorder:
         return pending
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        """Learn what became of an action."""
         event = self._sent.pop(action.key, None)
         if event is None or self._events.get(event.what) is not event:
             return  # it was forgotten meanwhile, or recorded anew under another name

@@ -229,7 +229,7 @@ class Placer:
 
     def _choose(self, record: QueuedPod, pod_class: PodClass) -> int | None:
         plan = plan_for(self.cluster, pod_class)
-        also = self._unreserved(plan) if self._nominations else None
+        also = self._unreserved(plan) if self._nominations.pods else None
         if record.nominated is not None:
             slot = self.cluster.nodes.slot_of.get(record.nominated)
             if slot is not None and not (plan.blocked()[slot] or (also is not None and also[slot])):

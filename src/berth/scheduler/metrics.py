@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from functools import partial
 from weakref import WeakSet
 
@@ -27,7 +28,13 @@ _QUEUES = (
     SchedulingPhase.GATED,
 )
 _MOST_ATTEMPTS = 15  # more are one value of the label
-_POD, _POD_GROUP = "pod", "podgroup"  # what waits: a pod of its own, or a group
+
+
+class _Entity(StrEnum):
+    """What waits: a pod of its own, or a group."""
+
+    POD = "pod"
+    POD_GROUP = "podgroup"
 
 
 def _doubling(first: float, count: int, factor: float = 2.0) -> tuple[float, ...]:
@@ -109,7 +116,7 @@ class SchedulerMetrics:
         """A pod was put in line by an event; it `joins` if others of its group were there before."""
         self.incoming.labels("active", event).inc()
         if self.incoming_entities is not None and not joins:
-            entity = _POD if record.group is None else _POD_GROUP
+            entity = _Entity.POD if record.group is None else _Entity.POD_GROUP
             self.incoming_entities.labels("active", event, entity).inc()
 
     # --- attempts -----------------------------------------------------------------------------------
@@ -197,7 +204,7 @@ class QueueCollector(Collector):
         entities = {
             (phase.value, entity): counts[phase]
             for phase in _QUEUES
-            for entity, counts in ((_POD, alone), (_POD_GROUP, groups))
+            for entity, counts in ((_Entity.POD, alone), (_Entity.POD_GROUP, groups))
         }
         text = "Pods of no group, and groups, by the queue they are in."
         yield _gauge("scheduler_queued_entities", text, ("queue", "type"), entities.items())

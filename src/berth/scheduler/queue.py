@@ -19,7 +19,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import GroupKey
 from berth.machines.cache import take
-from berth.machines.contract import Action, Outcome, Purpose
+from berth.machines.contract import Action, Outcome, Purpose, expect
 from berth.machines.rates import Backoff
 
 # --- one pod --------------------------------------------------------------------------------------
@@ -365,10 +365,10 @@ class SchedulingQueue:
 
     # --- proof --------------------------------------------------------------------------------------
 
-    def validate(self) -> Iterator[str]:
-        """What is wrong, between two steps: every record is where its phase says, and nowhere else."""
-        if +self.counts != Counter(record.phase for record in self.pods.values()):
-            yield f"miscounted: {self.counts}"
+    def validate(self) -> None:
+        """Check between two steps that every record is where its phase says, and nowhere else; for tests."""
+        phases = Counter(record.phase for record in self.pods.values())
+        expect(+self.counts == phases, "the pods of each phase are counted", self.counts)
         heap = {key for *_, ticket, key in self._active if self._current(key, ticket)}
         timers = {key for _, ticket, key in self._timers if self._current(key, ticket)}
         peers = {key for found in self._peers.values() for key in found}
@@ -389,6 +389,7 @@ class SchedulingQueue:
                 "the timed": (self._timed.get(key) is record) != timed,
                 "the deadline": (record.deadline is not None) != (phase is SchedulingPhase.VOLUMES),
             }
-            yield from (f"{key} is {phase}, but not so by {name}" for name, wrong in places.items() if wrong)
-        for key in {*peers, *aside, *self.assumed, *self._timed} - set(self.pods):
-            yield f"{key} was forgotten, but not everywhere"
+            for name, wrong in places.items():
+                expect(not wrong, f"{key} is {phase}, but not so by {name}")
+        known = {*peers, *aside, *self.assumed, *self._timed}
+        expect(known <= self.pods.keys(), "who is forgotten is forgotten everywhere", known)

@@ -62,9 +62,6 @@ class Nominations:
         self._mirror = mirror
         self.pods: dict[Key, Nomination] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.pods)
-
     def node_of(self, key: Key) -> str | None:
         held = self.pods.get(key)
         return held.node if held else None

@@ -14,7 +14,7 @@ from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import Selector
 from berth.machines.contract import expect
-from berth.machines.rates import Backoff, ReturnMemory
+from berth.machines.rates import Backoff, Recent, ReturnMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class SpreadGroups:
     def __init__(self) -> None:
         self.by_key: dict[Key, SpreadReplicaSet] = {}
         self._of_pod: dict[Key, Key] = {}
-        self._concerned: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Key, ...]] = {}
+        self._concerned: Recent[tuple[str, frozenset[tuple[str, str]]], tuple[Key, ...]] = Recent(_MOST_KNOWN)
 
     def put(self, key: Key, pod: Pod, pod_class: PodClass) -> None:
         """A pod is on a node."""
@@ -103,7 +103,6 @@ class SpreadGroups:
             expect(all(self._of_pod.get(pod) == key for pod in group.pods), "its pods are elsewhere", key)
 
     def of(self, pod: Key) -> SpreadReplicaSet | None:
-        """The group of a pod."""
         key = self._of_pod.get(pod)
         return self.by_key.get(key) if key is not None else None
 
@@ -112,8 +111,6 @@ class SpreadGroups:
         known = (namespace, frozenset(labels.items()))
         found = self._concerned.get(known)
         if found is None:
-            if len(self._concerned) >= _MOST_KNOWN:
-                self._concerned.clear()
             found = tuple(key for key, group in self.by_key.items() if group.concerns(namespace, labels))
             self._concerned[known] = found
         return found
