@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import count, takewhile
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.rules.verdicts import RuleViolation
@@ -247,12 +247,8 @@ class OpenViolations:
 
     def end_grace(self, now: float) -> None:
         """Let time pass: what has been broken for long enough is enforced from now on."""
-        over = 0
-        for when in self._in_grace.values():
-            if when > now:
-                break
-            over += 1
-        for entry in list(self._in_grace)[:over] if over else ():
+        over = list(takewhile(lambda entry: self._in_grace[entry] <= now, self._in_grace))
+        for entry in over:
             del self._in_grace[entry]
         self.revision += bool(over)
 

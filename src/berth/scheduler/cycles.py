@@ -19,7 +19,7 @@ from berth.kube.objects import Key, Pod
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.machines.mirror import Mirror
-from berth.scheduler.groups import Group
+from berth.scheduler.groups import Group, seeks_any
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.reservations import Choice, Nominations
@@ -179,7 +179,7 @@ class SchedulingCycle:
         cleared: list[PodClass] = []  # those that want one of them go where it goes
         for record in members:
             pod_class = self._placer.class_of(record)
-            if pod_class is None or _seeks_any(pod_class, cleared):
+            if pod_class is None or seeks_any(pod_class, cleared):
                 continue
             if not state.announcements.clears(record, pod_class, state.now, state.ready):
                 for other in members:
@@ -187,10 +187,6 @@ class SchedulingCycle:
                 return False
             cleared.append(pod_class)
         return True
-
-
-def _seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
-    return any(rule.seeks(pod_class, other) for other in others for rule in TOPOLOGY_RULES)
 
 
 # --- questions to the engine ----------------------------------------------------------------------

@@ -304,7 +304,7 @@ class GroupAnnouncements:
         ]
         if order == math.inf:
             found += [a.pod_class for k, a in self._asked.items() if k != key and now < a.at + VALID]
-        return any(rule.seeks(pod_class, other) for other in found for rule in TOPOLOGY_RULES)
+        return seeks_any(pod_class, found)
 
     def _announce(self, record: QueuedPod, pod_class: PodClass, now: float) -> Patch:
         token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
@@ -352,6 +352,11 @@ class GroupAnnouncements:
         self._looked = max(now, self._looked)
         if when is not None and when <= now:
             self._wake(now)
+
+
+def seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
+    """Whether pods of a class want to be where those of one of the others are."""
+    return any(rule.seeks(pod_class, other) for other in others for rule in TOPOLOGY_RULES)
 
 
 def _token(pod: Pod) -> str | None:

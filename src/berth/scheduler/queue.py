@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import count
+from itertools import count, islice
 
 import msgspec
 
@@ -310,12 +310,9 @@ class SchedulingQueue:
             first = self.pods[key]
             batch = [first]
             if first.pod_class is not None and first.group is None:
-                peers = self._peers[first.priority, first.pod_class]
-                for peer in peers.values():
-                    if len(batch) >= most:
-                        break
-                    if peer is not first and peer.group is None:
-                        batch.append(peer)
+                peers = self._peers[first.priority, first.pod_class].values()
+                others = (peer for peer in peers if peer is not first and peer.group is None)
+                batch += islice(others, most - 1)
             for record in batch:
                 self.take(record)
             return batch

@@ -166,7 +166,8 @@ class Rebalancer(MoveSource):
         self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
     ) -> Move | str | None:
         """The best move of a group, with those of others made that are under way."""
-        with supposed(self._mirror.cluster, list(self._others(group.key))):
+        others = [sent.move for key, sent in self._under_way.items() if key != group.key]
+        with supposed(self._mirror.cluster, others):
             return next_move(self._mirror.cluster, self._movable(group, how, only))
 
     # --- looking at a group -------------------------------------------------------------------------
@@ -357,10 +358,6 @@ class Rebalancer(MoveSource):
     def _pods(self, group: SpreadReplicaSet) -> list[LivePod]:
         found = (self._mirror.bound.get(key) for key in group.pods)
         return [pod for pod in found if isinstance(pod, LivePod)]
-
-    def _others(self, key: Key) -> Iterator[Move]:
-        """Moves of other groups that are under way."""
-        return (sent.move for other, sent in self._under_way.items() if other != key)
 
     # --- what is in the way -------------------------------------------------------------------------
 
