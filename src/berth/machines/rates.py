@@ -1,6 +1,7 @@
 """How often something is tried: later after each failure, and so many times a second; and by which clock.
 
-Whoever tries counts the failures; times and chance are handed in.
+Whoever tries counts the failures; times and chance are handed in.  Only of what was moved and came back, or
+did no good, is it remembered here how often.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Recent(OrderedDict[_K, _V]):
 
 
 class ReturnMemories(Generic[_M]):
-    """What is remembered of the owners of what was moved; `make` a new memory, at a time."""
+    """The memories of the last owners whose pods were moved; `make` begins one, at the time of a move."""
 
     def __init__(self, make: Callable[[float], _M]) -> None:
         self._make = make
