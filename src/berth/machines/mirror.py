@@ -41,7 +41,7 @@ from berth.kube.api_resources import (
     VOLUMES,
     Resource,
 )
-from berth.kube.objects import Key, ObjectMeta, Pod
+from berth.kube.objects import Key, Pod, View
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
@@ -53,7 +53,7 @@ class Mirror:
     Attributes:
         cluster: The engine's view: what was watched, and what was assumed since.
         bound: The pods that were seen on a node.
-        storage: The metadata of claims, volumes and all that decides about them, as they were last seen.
+        storage: Claims, volumes and all that decides about them, as they were last seen.
         unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
 
     Whoever counts volumes watches `DRIVERS`, too; `devices` says that claims for devices are watched as well.
@@ -66,7 +66,7 @@ class Mirror:
         self.cluster.volumes.known = self.cluster.volumes.capacities_known = True
         self.cluster.resource_claims.known = devices
         self.bound: dict[Key, Pod] = {}
-        self.storage: dict[tuple[Resource, Key], ObjectMeta] = {}
+        self.storage: dict[tuple[Resource, Key], View] = {}
         self.unreadable: dict[Key, str] = {}
         self._changes: dict[object, ClusterEvent] = {}
         index = self.cluster.volumes
@@ -230,7 +230,7 @@ class Mirror:
             self.storage.pop((resource, key), None)
             changed = remove(*key) if resource.namespaced else remove(key[1])
         else:
-            self.storage[resource, key] = event.object.metadata
+            self.storage[resource, key] = event.object
             changed = put(event.object)
         if changed:
             self.volumes_changed()
