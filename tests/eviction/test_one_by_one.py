@@ -6,10 +6,10 @@ import pytest
 
 from berth.engine.execution.eviction_ceiling import CLUSTER, HaltPolicy
 from berth.eviction import EvictionRate, EvictionSettings
-from berth.eviction.pacing import OwnerReturns
 from berth.eviction.reports import HALTED, ONE_BY_ONE, RESUMED
 from berth.kube.api_resources import NODES, PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
+from berth.machines.rates import Backoff, ReturnMemory
 from tests.support.scripts.eviction import EvictionScript, interfere_once, needs_label
 from tests.support.scripts.script import Raw
 
@@ -375,11 +375,11 @@ def test_a_pod_that_was_said_to_go_and_did_not_holds_nobody_up_for_ever() -> Non
 
 def test_pods_that_have_just_come_are_not_taken_for_replacements() -> None:
     """Only one that came after a pod of its owner was sent away can have come back."""
-    returns = OwnerReturns()
-    returns.evicted("web", 10.0)
-    assert returns.came_back("web", arrived=9.8, now=10.2) is None
-    assert returns.times("web") == 0
-    assert returns.came_back("web", arrived=10.1, now=10.2) == 40.2
+    memory = ReturnMemory(Backoff(first=30.0, longest=3600.0), moved=10.0)
+    assert not memory.came_back(arrived=9.8, now=10.2)
+    assert memory.returns == 0
+    assert memory.came_back(arrived=10.1, now=10.2)
+    assert memory.until == 40.2
 
 
 def test_a_replacement_whose_node_loses_the_label_a_moment_later_did_not_come_back() -> None:

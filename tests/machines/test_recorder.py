@@ -199,7 +199,7 @@ def test_a_server_that_stays_away_is_given_up() -> None:
             recorder.done(action, Outcome(at=at, code=503))
     assert tries == 6
     assert not recorder._events
-    assert not recorder._names
+    assert not recorder._sent
 
 
 def test_refusals_are_final() -> None:
@@ -246,4 +246,4 @@ def test_memory_is_bounded() -> None:
     assert len(actions) == 16384
     for action in actions:
         recorder.done(action, LATER)
-    assert not recorder._names
+    assert not recorder._sent

@@ -26,7 +26,7 @@ from berth.kube.quota.exclusive import (
 from berth.kube.quota.usage import PODS as POD_QUOTA
 from berth.kube.quota.usage import held_until, is_over
 from berth.kube.well_known import DELETED, EXCLUSIVE_PENDING
-from berth.machines.cache import Cache
+from berth.machines.cache import Cache, take
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.requests import patch
@@ -47,20 +47,17 @@ class ExclusiveCharges(Controller):
     def __init__(self, cache: Cache, estimate: str = LARGEST, daemons: Collection[str] = ()) -> None:
         super().__init__(cache)
         self._domains = ExclusiveDomains(estimate, Neighbours(daemons))
-        self._quotas: dict[str, set[Key]] = {}  # that name what is exclusive, by namespace
+        self._quotas: dict[str, dict[Key, None]] = {}  # that name what is exclusive, by namespace
 
     def handle(self, event: Event) -> None:
         namespace = event.key[0]
         if event.resource == RESOURCE_QUOTAS:
-            known = self._quotas.setdefault(namespace, set())
-            known.discard(event.key)
+            take(self._quotas, namespace, event.key)
             if event.change != DELETED and any(
                 name in (event.object.spec.hard or ()) for name in EXCLUSIVE_NAMES
             ):
-                known.add(event.key)
+                self._quotas.setdefault(namespace, {})[event.key] = None
                 self.queue.add(event.key)
-            if not known:
-                del self._quotas[namespace]
         elif event.resource in (NODES, NAMESPACES):
             look = _size if event.resource == NODES else _labels
             if event.old is None or event.change == DELETED or look(event.old) != look(event.object):

@@ -3,7 +3,7 @@
 - `state`: what is known of every pod, with the phase of its eviction, and what it breaks since when.
 - `detection`: which rules are broken, by the engine's judgement.
 - `planning`: who has to go, in which order.
-- `safety`: how fast, and when nobody at all; `pacing`: one at a time, and no circles.
+- `safety`: how fast, one of an owner at a time, and when nobody at all.
 - `lifecycle`: the transitions from phase to phase; `evictor` takes each pod through them, itself or by way of
   EvictionRequests.
 - `reports`: what people, dashboards and logs are told.

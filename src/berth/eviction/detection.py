@@ -21,7 +21,7 @@ from berth.engine.execution.violations import (
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
-from berth.eviction.reports import EvictionReports
+from berth.eviction.reports import BROKEN, HEALED, EvictionReports
 from berth.eviction.state import EvictionState, PodRecord, rule_of
 from berth.kube.affinity.annotations import without_annotation
 from berth.kube.api_resources import PODS
@@ -104,7 +104,7 @@ class ViolationDetector:
                 nodes.add(node)
             pods |= affected_pods(cluster, change)
         for node in nodes:
-            pods |= state.violations.on(node)
+            pods.update(state.violations.on(node))
             if node in cluster.nodes.slot_of:
                 pods.update(violation.pod for violation in node_violations(cluster, node))
         for pod, broken in self._violations_among(pods).items():
@@ -142,12 +142,12 @@ class ViolationDetector:
         record = self._state.records.get(pod)
         if record is None:
             return  # it is gone, and what it broke with it
-        changes = self._state.violations.update(record, broken, now)
-        for violation in changes.opened:
-            self._reports.broken(violation, now)
+        opened, healed = self._state.violations.update(record, broken, now)
+        for violation in opened:
+            self._reports.rule(BROKEN, violation, now)
         if self._state.pod(pod) is not None:  # of one that goes nothing holds
-            for violation in changes.healed:
-                self._reports.healed(violation, now)
+            for violation in healed:
+                self._reports.rule(HEALED, violation, now)
 
     def _tell_invalid(self, pods: Iterable[str], now: float) -> None:
         """Say of every pod once that what its annotation demands is not known."""

@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.lifecycle import EvictionLifecycle, EvictionRequests, is_marked
-from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan
 from berth.eviction.reports import EvictionReports
-from berth.eviction.safety import RATE, EvictionGates
+from berth.eviction.safety import RATE, EvictionGates, owner_id
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import (
     ANSWERED,
@@ -69,7 +68,6 @@ class Evictor:
         self._lifecycle = EvictionLifecycle(state, gates, reports, asks=settings.uses_requests)
         self._timeout = settings.request_timeout
         self.requests = EvictionRequests()
-        self.take = self._lifecycle.take
         self.wake: float | None = None
         self._looked = 0.0  # when the last round was
 
@@ -104,7 +102,7 @@ class Evictor:
         # Requests for pods that need not go any more, or are gone, are taken back.
         deletions, when = self.requests.withdraw(self._has_to_go, now)
         self._wake_at(when)
-        return [*self.take(), *deletions]
+        return [*self._state.take(), *deletions]
 
     def _look_after(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> None:
         """What became of a request for an eviction."""
@@ -117,7 +115,7 @@ class Evictor:
         else:
             self.requests.give_up(uid)
             silence = f"nobody evicted the pod within {self._timeout:.0f} s of the EvictionRequest"
-            self._lifecycle.request_failed(record, why or silence, now)
+            self._lifecycle.refused(record, Outcome(at=now, code=409, message=why or silence))
 
     def _has_to_go(self, pod: str, uid: str) -> bool:
         """Whether a pod is there and breaks a rule, or is on its way for one of another."""
@@ -162,10 +160,10 @@ class Evictor:
         patience = 0.0 if planned.kind == NODE_KIND else _AT_ONCE
         if planned.move is not None or record.arrived is None or planned.since > record.arrived + patience:
             return
-        owner, returns = owner_id(pod), self._gates.returns
-        until = returns.came_back(owner, record.arrived, now)
-        if until is not None:
-            self._reports.came_back(planned, pod, owner, times=returns.times(owner), until=until, now=now)
+        owner = owner_id(pod)
+        memory = self._gates.returns.known(owner, now)
+        if memory is not None and memory.came_back(record.arrived, now):
+            self._reports.came_back(planned, pod, owner, memory, now)
 
     def _may_begin(
         self, record: PodRecord, attempt: EvictionAttempt, others: list[PodToEvict], now: float
@@ -186,7 +184,7 @@ class Evictor:
         if not self._detector.rejudge(record, now):
             return False
         attempt.obstacle = ""
-        self._gates.enter(attempt.planned, attempt.pod, now)
+        self._gates.enter(attempt, now)
         return True
 
     def _has_place(self, attempt: EvictionAttempt, others: Sequence[PodToEvict] = ()) -> bool:
@@ -249,9 +247,9 @@ class Evictor:
             self._gates.may_go_on(attempt, self._looked) and self._has_place(attempt)
         ):
             return False
-        if attempt.planned.move is not None:
-            return self._detector.has_to_go(record) and self._state.moves.confirms(record.name)
-        return self._detector.has_to_go(record)
+        if not self._detector.has_to_go(record):
+            return False
+        return attempt.planned.move is None or self._state.moves.confirms(record.name)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         record = self._state.find(action)
@@ -299,11 +297,6 @@ class Evictor:
             self._lifecycle.changed(record, outcome.at)
 
     # --- news ---------------------------------------------------------------------------------------
-
-    @property
-    def pending(self) -> bool:
-        """Whether there is something to do at once."""
-        return self._lifecycle.pending
 
     def awaits(self, pod: str) -> bool:
         """Whether a change of a pod is waited for, or ended what was begun for one."""

@@ -12,7 +12,7 @@
 | `EVICTING` | `evicted`         | `EVICTED`  | the server took the eviction                                 |
 | `EVICTING` | `asked`           | `ASKED`    | the server took an EvictionRequest instead                   |
 | `ASKED`    | `evicted`         | `EVICTED`  | the pod goes, or the request says that it has gone           |
-| `ASKED`    | `request_failed`  | `WAITING`  | the request failed, was withdrawn, or nobody answered it     |
+| `ASKED`    | `refused`         | `WAITING`  | the request failed, was withdrawn, or nobody answered it     |
 | requested  | `missing`         | `EVICTED`  | the server no longer has the pod                             |
 | requested  | `changed`         | `WAITING`  | pod or node are not as they were seen: look again            |
 | requested  | `refused`         | `WAITING`  | the server said no, or nothing                               |
@@ -47,14 +47,14 @@ from berth.eviction.state import (
     PodRecord,
 )
 from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
-from berth.kube.objects import EvictionRequest, LivePod, Pod, RawObject, key_of
-from berth.kube.pods import pod_condition
+from berth.kube.objects import EvictionRequest, LivePod, Pod, RawObject, UntimedCondition
+from berth.kube.pods import pod_condition, true_condition
 from berth.kube.times import stamp
-from berth.kube.well_known import DELETED, DISRUPTION_TARGET, FAILED, TRUE
-from berth.machines.contract import Action, Create, Delete, Event, Evict, Get, Outcome
+from berth.kube.well_known import DELETED, DISRUPTION_TARGET, FAILED
+from berth.machines.contract import Action, Create, Event, Evict, Get, Outcome
 from berth.machines.mirror import pod_key
 from berth.machines.rates import Backoff
-from berth.machines.requests import new_condition, status_report
+from berth.machines.requests import delete, new_condition, new_object, status_report
 
 # The pod condition that says of a pod that it is about to go, and why.
 REASONS = {
@@ -86,17 +86,6 @@ class EvictionLifecycle:
         self._state = state
         self._gates = gates
         self._reports = reports
-        self._requests: list[Action] = []
-
-    @property
-    def pending(self) -> bool:
-        """Whether there are requests to be taken."""
-        return bool(self._requests)
-
-    def take(self) -> list[Action]:
-        """What was decided and is not asked of the server yet."""
-        requests, self._requests = self._requests, []
-        return requests
 
     # --- towards the eviction -----------------------------------------------------------------------
 
@@ -154,56 +143,48 @@ class EvictionLifecycle:
     def evicted(self, record: PodRecord, at: float) -> None:
         """The server took the eviction, or the pod that was asked for goes."""
         attempt = _attempt_of(record)
-        planned, pod = attempt.planned, attempt.pod
         attempt.not_before, attempt.failures = at + _SEEN, 0
-        self._gates.evicted(planned, pod, at)
+        self._gates.evicted(attempt, at)
         self._reports.evicted(attempt, at)
         # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
-        self._write_condition(record, pod, EvictionPurpose.EXPLAIN, at)
+        self._write_condition(record, attempt.pod, EvictionPurpose.EXPLAIN, at)
         self._to(record, EVICTED, {EVICTING, ASKED})
 
     # --- back ---------------------------------------------------------------------------------------
 
     def missing(self, record: PodRecord, at: float) -> None:
         """The server does not have the pod any more; the watch will say so."""
-        self._turn_back(record)
-        _attempt_of(record).not_before = at + _SEEN
+        attempt = _attempt_of(record)
+        self._gates.turn_back(attempt)
+        attempt.not_before = at + _SEEN
         self._to(record, EVICTED, REQUESTED)
 
     def changed(self, record: PodRecord, at: float) -> None:
         """Something is different from what was seen: look again in a moment."""
-        self._turn_back(record)
         attempt = _attempt_of(record)
+        self._gates.turn_back(attempt)
         attempt.conflicts += 1
         attempt.not_before = at + _CONFLICTS.after(attempt.conflicts)
         attempt.refused, attempt.obstacle = False, CHANGED
         self._to(record, WAITING, REQUESTED)
 
     def refused(self, record: PodRecord, outcome: Outcome) -> None:
-        """The server said no, or nothing."""
-        self._try_later(record, outcome, REQUESTED)
-
-    def request_failed(self, record: PodRecord, why: str, at: float) -> None:
-        """Nothing came of the request."""
-        self._try_later(record, Outcome(at=at, code=409, message=why), {ASKED})
-
-    def _try_later(self, record: PodRecord, outcome: Outcome, allowed: AbstractSet[EvictionPhase]) -> None:
-        """Try again later, later each time."""
+        """The server said no, or nothing, or nothing came of a request: try again later, later each time."""
         attempt = _attempt_of(record)
         if record.phase is EVICTING and outcome.code in _UNSURE:
             self._gates.under_way.evicted(attempt.pod, outcome.at)
         else:
-            self._turn_back(record)
+            self._gates.turn_back(attempt)
         attempt.failures += 1
         asked = min(outcome.retry_after or 0.0, _REFUSALS.longest)
         attempt.not_before = outcome.at + max(_REFUSALS.after(attempt.failures), asked)
         attempt.refused, attempt.obstacle = True, REFUSED
-        self._to(record, WAITING, allowed)
+        self._to(record, WAITING, REQUESTED | {ASKED})
         self._reports.refused(attempt, outcome)
 
     def hold(self, record: PodRecord) -> None:
         """The pod's domain was halted on its way."""
-        self._turn_back(record)
+        self._gates.turn_back(_attempt_of(record))
         self._to(record, WAITING, ANSWERED)
 
     def still_there(self, record: PodRecord) -> None:
@@ -214,7 +195,7 @@ class EvictionLifecycle:
         """Nobody asks for it any more, or there is no such pod."""
         before, attempt = record.phase, _attempt_of(record)
         if before in BEGUN:
-            self._turn_back(record)
+            self._gates.turn_back(attempt)
         record.attempt = None
         self._to(record, STAYING, frozenset(EvictionPhase) - REQUESTED)
         pod = self._state.pod(record.name)
@@ -246,23 +227,13 @@ class EvictionLifecycle:
         entry = new_condition(DISRUPTION_TARGET, status, reason, message[:1024], now, known)
         body = {"status": {"conditions": [{**entry, "lastProbeTime": stamp(now)}]}}
         in_version, number = purpose is EvictionPurpose.STEP, record.number
-        self._requests.append(
+        self._state.ready.append(
             status_report(PODS, pod, body, message, in_version=in_version, purpose=purpose, attempt=number)
         )
 
-    def _ask(
-        self,
-        request: type[Action],
-        record: PodRecord,
-        purpose: EvictionPurpose = EvictionPurpose.STEP,
-        **fields: Any,  # noqa: ANN401 - of the request
-    ) -> None:
+    def _ask(self, request: type[Action], record: PodRecord, **fields: Any) -> None:  # noqa: ANN401
         key, number = pod_key(record.name), record.number
-        self._requests.append(request(key=key, purpose=purpose, attempt=number, **fields))
-
-    def _turn_back(self, record: PodRecord) -> None:
-        attempt = _attempt_of(record)
-        self._gates.turn_back(attempt.planned, attempt.pod)
+        self._state.ready.append(request(key=key, purpose=EvictionPurpose.STEP, attempt=number, **fields))
 
 
 def _attempt_of(record: PodRecord) -> EvictionAttempt:
@@ -273,9 +244,8 @@ def _attempt_of(record: PodRecord) -> EvictionAttempt:
 
 def is_marked(pod: LivePod, *kinds: str) -> bool:
     """Whether the pod is said to go for a rule of these kinds; of any, if none is given."""
-    condition = pod_condition(pod, DISRUPTION_TARGET)
-    reasons = [REASONS[kind] for kind in kinds or REASONS]
-    return condition is not None and condition.status == "True" and condition.reason in reasons
+    marked = true_condition(pod.status.conditions if pod.status else None, DISRUPTION_TARGET)
+    return marked is not None and marked.reason in [REASONS[kind] for kind in kinds or REASONS]
 
 
 # --- EvictionRequests (`lifecycle.k8s.io`): asking others to evict a pod, in the order that it says ---
@@ -284,7 +254,6 @@ def is_marked(pod: LivePod, *kinds: str) -> bool:
 # is deleted, whoever made it under our name: a process before us may have left it behind.
 
 REQUESTER = "berth.dev/controllers"
-_EVICTED = "TargetEvicted"
 _AGAIN = 5.0  # seconds until a deletion that had no effect is asked for once more
 GONE = "the EvictionRequest was withdrawn by somebody else"
 
@@ -322,25 +291,22 @@ class EvictionRequests:
             self._expired.add(uid)
 
     def is_evicted(self, uid: str) -> bool:
-        return self._condition(uid, _EVICTED) is not None
+        return self._condition(uid, "TargetEvicted") is not None
 
     def failure(self, uid: str) -> str | None:
         """Why nobody evicts the pod any more, None if somebody may."""
         if uid in self._gone:
             return GONE
         if (failed := self._condition(uid, FAILED)) is not None:
-            return f"the EvictionRequest failed: {failed}"
+            said = " ".join(filter(None, (failed.reason, failed.message)))
+            return f"the EvictionRequest failed: {said}"
         request = self._seen.get(uid)
         return GONE if request is not None and request.spec.intent == "Withdrawn" else None
 
-    def _condition(self, uid: str, kind: str) -> str | None:
-        """What a condition says that holds, None if it does not."""
+    def _condition(self, uid: str, kind: str) -> UntimedCondition | None:
+        """A condition that holds."""
         request = self._seen.get(uid)
-        status = request.status if request is not None else None
-        for condition in (status.conditions if status else None) or ():
-            if condition.type == kind and condition.status == TRUE:
-                return " ".join(filter(None, (condition.reason, condition.message)))
-        return None
+        return true_condition(request.status.conditions if request and request.status else None, kind)
 
     # --- cleaning up --------------------------------------------------------------------------------
 
@@ -360,14 +326,7 @@ class EvictionRequests:
                 continue
             if self._asked.get(uid, 0.0) <= now:
                 self._asked[uid] = now + _AGAIN
-                deletion = Delete(
-                    resource=EVICTION_REQUESTS,
-                    key=key_of(request.metadata),
-                    uid=request.metadata.uid,
-                    purpose=EvictionPurpose.WITHDRAW,
-                    why="the pod is gone, or need not go",
-                )
-                deletions.append(deletion)
+                deletions.append(delete(EVICTION_REQUESTS, request, "the pod is gone, or need not go"))
         return deletions, min((when for when in self._asked.values() if when > now), default=None)
 
     def _is_settled(self, uid: str) -> bool:
@@ -377,13 +336,7 @@ class EvictionRequests:
 def request_of(pod: Pod) -> RawObject:
     """The request to evict a pod; its name is the same whoever asks under our name."""
     metadata = pod.metadata
-    return {
-        "apiVersion": EVICTION_REQUESTS.api_version,
-        "kind": EVICTION_REQUESTS.kind,
-        "metadata": {"name": f"berth-{metadata.uid}", "namespace": metadata.namespace},
-        "spec": {
-            "target": {"pod": {"name": metadata.name, "uid": metadata.uid}},
-            "requester": REQUESTER,
-            "intent": "Eviction",
-        },
-    }
+    pod_reference = {"name": metadata.name, "uid": metadata.uid}
+    spec = {"target": {"pod": pod_reference}, "requester": REQUESTER, "intent": "Eviction"}
+    named = {"name": f"berth-{metadata.uid}", "namespace": metadata.namespace}
+    return new_object(EVICTION_REQUESTS, named, spec=spec)

@@ -108,8 +108,8 @@ class AffinityEviction(Collector):
 
     def due(self) -> float | None:
         if self._draining:
-            return 0.0 if self._evictor.pending or self._reports.recorder.waiting else None
-        if self._detector.pending or self._look or self._evictor.pending:
+            return 0.0 if self.state.ready or self._reports.recorder.waiting else None
+        if self._detector.pending or self._look or self.state.ready:
             return 0.0
         judging, planning = self.state.violations.due(), self.plan.due()
         return earliest(judging, planning, self._evictor.wake, self._reports.recorder.due())
@@ -131,7 +131,7 @@ class AffinityEviction(Collector):
         if starting:
             self._take_up(now)
         actions: list[Action] = []
-        if self._look or self._evictor.pending or _is_due(self._evictor.wake, now):
+        if self._look or self.state.ready or _is_due(self._evictor.wake, now):
             self._look = False
             actions = self._evictor.round(now)
         return actions + self._reports.recorder.take(now)
@@ -175,7 +175,7 @@ class AffinityEviction(Collector):
         self._draining = True
 
     def _last_words(self, now: float) -> list[Action]:
-        last = [action for action in self._evictor.take() if action.purpose is not EvictionPurpose.STEP]
+        last = [action for action in self.state.take() if action.purpose is not EvictionPurpose.STEP]
         last += self._reports.recorder.take(now)
         return [] if self._settings.dry_run else last
 

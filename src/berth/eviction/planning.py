@@ -94,7 +94,7 @@ class EvictionPlan:
         self._halts.update(Counter(domains.values()), running, now)
         halted = {target.pod for target in targets if self._halts.of(domains[target.pod]) is not None}
         free = [target for target in targets if target.pod not in halted]
-        asked = self._asked([target for target in targets if target.pod in halted])
+        asked, unasked = self._asked([target for target in targets if target.pod in halted])
         replacements = self.replacement_nodes([*free[:MOST_REPLACEMENTS], *asked])
         self.order = sorted(
             (
@@ -111,34 +111,28 @@ class EvictionPlan:
             ),
             key=lambda planned: (planned.unplaceable, planned.since),
         )
-        return self._count(before, halted, asked)
+        return self._count(before, halted, unasked)
 
-    def _asked(self, halted: list[PodToEvict]) -> list[PodToEvict]:
-        """Those of halted domains of whom it matters where their replacements would go, or some of them."""
+    def _asked(self, halted: list[PodToEvict]) -> tuple[list[PodToEvict], set[str]]:
+        """Who of halted domains is asked this time where the replacement would go, and who is asked later."""
         if self._halts.ceiling.policy is HaltPolicy.STOP:
-            return []
-        found = [target for target in halted if self._is_replaced(target.pod)]
-        start = self._first_asked if self._first_asked < len(found) else 0
-        self._first_asked = start
-        return found[start : start + MOST_HALTED]
-
-    def _is_replaced(self, name: str) -> bool:
-        pod = self._state.pod(name)
-        return pod is not None and is_replaced(pod.metadata)
+            return [], set()
+        pods = ((target, self._state.pod(target.pod)) for target in halted)
+        found = [target for target, pod in pods if pod is not None and is_replaced(pod.metadata)]
+        start = self._first_asked = self._first_asked if self._first_asked < len(found) else 0
+        asked = found[start : start + MOST_HALTED]
+        return asked, {target.pod for target in found} - {target.pod for target in asked}
 
     def _moves(self, target: PodToEvict, replacement: str | None) -> bool:
         pod = self._state.pod(target.pod)
         return pod is not None and self._halts.ceiling.moves(pod.metadata, replacement)
 
     def _count(
-        self, before: Mapping[str, Halt], halted: set[str], asked: list[PodToEvict]
+        self, before: Mapping[str, Halt], halted: set[str], unasked: set[str]
     ) -> tuple[list[Halt], list[str]]:
         """Say of every halt how many may move, and of how many it is known that they may not."""
         found = [planned for planned in self.order if planned.pod in halted]
         moving = Counter(planned.domain for planned in found if planned.movable)
-        unasked = {each.pod for each in found if self._is_replaced(each.pod)} - {each.pod for each in asked}
-        if self._halts.ceiling.policy is HaltPolicy.STOP:
-            unasked = set()
         staying = Counter(p.domain for p in found if not p.movable and p.pod not in unasked)
         self._first_asked = 0 if moving else self._first_asked + MOST_HALTED
         self._halts.count(moving, staying)

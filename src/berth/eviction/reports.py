@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -24,6 +25,7 @@ from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 from berth.machines.contract import Outcome
+from berth.machines.rates import ReturnMemory
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
@@ -60,8 +62,9 @@ class EvictionMetrics:
         self.registry = registry or CollectorRegistry()
         self.evictions: dict[str, Counter] = {}
         self.failures: dict[str, Failures] = {}
+        counter = partial(Counter, registry=self.registry)
         for kind, evicted, failed, what in _BY_KIND:
-            self.evictions[kind] = self._counter(evicted, f"Pods evicted for {what}.")
+            self.evictions[kind] = counter(evicted, f"Pods evicted for {what}.")
             text = f"Evictions for {what} that were refused or failed, by pod."
             self.failures[kind] = Failures(failed, text, self.registry)
         self.seconds = Histogram(
@@ -71,18 +74,10 @@ class EvictionMetrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.would = Counter(
-            "affinity_evictions_dry_run",
-            "Pods that would have been evicted, in a dry run.",
-            ("kind",),
-            registry=self.registry,
-        )
-        self.returns = self._counter(
-            "affinity_eviction_returns", "Replacements that came back to a place where they break a rule."
-        )
-
-    def _counter(self, name: str, text: str) -> Counter:
-        return Counter(name, text, registry=self.registry)
+        text = "Pods that would have been evicted, in a dry run."
+        self.would = counter("affinity_evictions_dry_run", text, ("kind",))
+        text = "Replacements that came back to a place where they break a rule."
+        self.returns = counter("affinity_eviction_returns", text)
 
 
 def gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
@@ -173,11 +168,9 @@ class EvictionReports:
 
     # --- rules --------------------------------------------------------------------------------------
 
-    def broken(self, violation: RuleViolation, now: float) -> None:
-        self._tell(now, BROKEN, violation.pod, **_details_of(violation))
-
-    def healed(self, violation: RuleViolation, now: float) -> None:
-        self._tell(now, HEALED, violation.pod, **_details_of(violation))
+    def rule(self, what: str, violation: RuleViolation, now: float) -> None:
+        """A rule is `BROKEN` or `HEALED`."""
+        self._tell(now, what, violation.pod, **_details_of(violation))
 
     def invalid_annotation(self, pod: LivePod, why: str, now: float) -> None:
         message = f"The rules of the annotation are not enforced: {why}"
@@ -214,11 +207,13 @@ class EvictionReports:
         self._tell_eviction(REFUSED, planned, outcome.at, code=outcome.code, err=why)
 
     def came_back(
-        self, planned: PlannedEviction, pod: LivePod, owner: str, *, times: int, until: float, now: float
+        self, planned: PlannedEviction, pod: LivePod, owner: str, memory: ReturnMemory, now: float
     ) -> None:
         """A replacement is where its rules are broken again."""
+        until = memory.until
         message = (
-            f"The replacement of an evicted pod was placed where its rules are broken ({times} in a row): "
+            "The replacement of an evicted pod was placed where its rules are broken "
+            f"({memory.returns} in a row): "
             f"no pod of this owner is evicted before {stamp(until)}. "
             "Is it placed by a scheduler that knows its rules?"
         )

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import count, takewhile
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.rules.verdicts import RuleViolation
@@ -19,6 +19,7 @@ from berth.eviction.settings import EvictionSettings
 from berth.kube.objects import Key, LivePod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import MIRROR_POD
+from berth.machines.cache import take
 from berth.machines.contract import Action, MoveSource, Purpose, WantedMove, expect
 from berth.machines.mirror import Mirror
 
@@ -56,7 +57,6 @@ class EvictionPurpose(Purpose):
 
     STEP = "step"  # takes its eviction further
     CLEAR = "clear"  # takes its condition back
-    WITHDRAW = "withdraw"  # takes the request for its eviction back; seen to be done, or asked again
     EXPLAIN = "explain"  # writes the cause on a pod that was evicted; what becomes of it does not matter
 
 
@@ -179,18 +179,6 @@ def rule_of(violation: RuleViolation) -> Rule:
     return (violation.kind, violation.path or "")
 
 
-@dataclass(frozen=True, slots=True)
-class ViolationChanges:
-    """What a judgement changed."""
-
-    opened: tuple[RuleViolation, ...] = ()
-    healed: tuple[RuleViolation, ...] = ()
-    differs: bool = False  # a rule is broken by others than before
-
-    def __bool__(self) -> bool:
-        return bool(self.opened or self.healed or self.differs)
-
-
 class OpenViolations:
     """Indexes over the violations in the records; nothing else changes those.
 
@@ -202,7 +190,7 @@ class OpenViolations:
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._open: dict[str, PodRecord] = {}
-        self._on: dict[str, set[str]] = {}
+        self._on: dict[str, dict[str, PodRecord]] = {}
         # In the order in which their time is over, since everyone is given the same.
         self._in_grace: dict[tuple[str, Rule], float] = {}
         self.counts: Counter[str] = Counter()
@@ -211,38 +199,33 @@ class OpenViolations:
     def __contains__(self, pod: str) -> bool:
         return pod in self._open
 
-    def on(self, node: str) -> set[str]:
+    def on(self, node: str) -> Iterable[str]:
         """The pods of a node that break rules."""
-        return self._on.get(node, set())
+        return self._on.get(node, ())
 
-    def update(self, record: PodRecord, violations: Sequence[RuleViolation], now: float) -> ViolationChanges:
-        """Enter what a pod breaks now."""
+    def update(
+        self, record: PodRecord, violations: Sequence[RuleViolation], now: float
+    ) -> tuple[list[RuleViolation], list[RuleViolation]]:
+        """Enter what a pod breaks now; what is new of it, and what it broke before and does not now."""
         before = record.violations
         broken = {rule_of(violation): violation for violation in violations}
-        changes = ViolationChanges(
-            tuple(violation for rule, violation in broken.items() if rule not in before),
-            tuple(known.violation for rule, known in before.items() if rule not in broken),
-            any(rule in before and before[rule].violation != broken[rule] for rule in broken),
-        )
-        if not changes:
-            return changes
+        opened = {rule: violation for rule, violation in broken.items() if rule not in before}
+        healed = {rule: known.violation for rule, known in before.items() if rule not in broken}
+        if broken == {rule: known.violation for rule, known in before.items()}:
+            return [], []
         self.revision += 1
         self._unindex(record)
-        for rule in before.keys() - broken.keys():
+        for rule in healed:
             self._in_grace.pop((record.name, rule), None)
-        for rule, violation in broken.items():
-            if rule not in before and violation.lacks_peers and self._grace > 0:
+        for rule, violation in opened.items():
+            if violation.lacks_peers and self._grace > 0:
                 self._in_grace[record.name, rule] = now + self._grace
         record.violations = {
             rule: OpenViolation(violation, before[rule].since if rule in before else now)
             for rule, violation in broken.items()
         }
         self._index(record)
-        return changes
-
-    def close(self, record: PodRecord) -> None:
-        """A pod is gone, and with it what it broke."""
-        self.update(record, (), 0.0)
+        return list(opened.values()), list(healed.values())
 
     def outdated(self) -> None:
         """Who has to go depends on more than the violations tell, and that has changed."""
@@ -251,28 +234,21 @@ class OpenViolations:
     def _index(self, record: PodRecord) -> None:
         if record.violations:
             self._open[record.name] = record
-            self._on.setdefault(record.node, set()).add(record.name)
+            self._on.setdefault(record.node, {})[record.name] = record
             self.counts.update(kind for kind, _ in record.violations)
 
     def _unindex(self, record: PodRecord) -> None:
         if record.violations:
             del self._open[record.name]
             self.counts.subtract(kind for kind, _ in record.violations)
-            pods = self._on[record.node]
-            pods.discard(record.name)
-            if not pods:
-                del self._on[record.node]
+            take(self._on, record.node, record.name)
 
     # --- time ---------------------------------------------------------------------------------------
 
     def end_grace(self, now: float) -> None:
         """Let time pass: what has been broken for long enough is enforced from now on."""
-        over = 0
-        for when in self._in_grace.values():
-            if when > now:
-                break
-            over += 1
-        for entry in list(self._in_grace)[:over] if over else ():
+        over = list(takewhile(lambda entry: self._in_grace[entry] <= now, self._in_grace))
+        for entry in over:
             del self._in_grace[entry]
         self.revision += bool(over)
 
@@ -330,6 +306,7 @@ class EvictionState:
         violations: What is broken.
         moves: Who wants pods to move for which nothing is broken.
         static_pods: Pods that only show a static pod of their node, which no API server can remove.
+        ready: What was decided and is not asked of the server yet.
     """
 
     def __init__(self, settings: EvictionSettings) -> None:
@@ -340,18 +317,22 @@ class EvictionState:
         self.violations = OpenViolations(settings.grace)
         self.moves = MoveSource()
         self.static_pods: set[str] = set()
+        self.ready: list[Action] = []
         self._numbers = count(1)
+
+    def take(self) -> list[Action]:
+        ready, self.ready = self.ready, []
+        return ready
 
     # --- pods ---------------------------------------------------------------------------------------
 
     def put(self, key: Key, pod: LivePod) -> tuple[PodRecord, bool]:
         """A pod was seen on a node; its record, and whether that is new."""
         name = pod_name(pod)
-        record = self.records.get(name)
-        is_new = record is None or record.uid != pod.metadata.uid
-        if is_new:
+        record, is_new = self.records.get(name), False
+        if record is None or record.uid != pod.metadata.uid:
             self._drop(name)
-        if record is None or is_new:
+            is_new = True
             record = PodRecord(name, pod.metadata.uid, pod.spec.node_name or "", next(self._numbers))
             self.records[name] = record
         if MIRROR_POD in (pod.metadata.annotations or {}):
@@ -372,7 +353,7 @@ class EvictionState:
         record = self.records.pop(name, None)
         if record is None:
             return
-        self.violations.close(record)
+        self.violations.update(record, (), 0.0)
         self.active.pop(name, None)
         self.static_pods.discard(name)
         if record.phase in BEGUN:

@@ -84,12 +84,12 @@ def _request(client: Client, action: Action) -> Awaitable[bytes]:  # noqa: PLR09
         case Patch(body=body, subresource=part, form=form):
             return client.patch(resource, name, body, namespace=namespace, subresource=part, form=form)
         case Delete():
-            options = delete_options(action.uid, action.resource_version, action.grace, action.propagation)
+            options = delete_options(action.uid, None, action.grace, action.propagation)
             return client.delete(resource, name, namespace=namespace, options=options)
         case DeleteAll():
             return client.delete_all(resource, namespace)
         case Evict():
-            options = delete_options(action.uid, action.resource_version, action.grace)
+            options = delete_options(action.uid, action.resource_version)
             return client.evict(name, namespace, options)
         case Get():
             return client.get(resource, name, namespace)

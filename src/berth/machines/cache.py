@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from berth.kube.api_resources import PODS, VIEWS, Resource
-from berth.kube.objects import Key, LivePod, ObjectMeta
+from berth.kube.objects import Key, LivePod, View
 from berth.kube.ownership import controller_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
@@ -37,37 +38,28 @@ class Cache:
 
     def handle(self, event: Event) -> None:
         key, resource = event.key, event.resource
-        known = self._objects[resource].get(key)
-        if known is not None:
-            self._unindex(resource, key, known)
+        objects = self._objects[resource]
+        if (known := objects.get(key)) is not None:
+            for index, name in self._indexes(resource, known):
+                take(index, name, key)
         if event.change == DELETED:
-            self._objects[resource].pop(key, None)
+            objects.pop(key, None)
             return
-        self._objects[resource][key] = event.object
-        self._index(resource, key, event.object)
+        objects[key] = event.object
+        for index, name in self._indexes(resource, event.object):
+            index.setdefault(name, {})[key] = event.object
 
-    def _index(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
-        index, name = self._owners_of(resource, item.metadata)
-        index.setdefault(name, {})[key] = item
-        if resource == PODS:
-            self._pods_in.setdefault(key[0], {})[key] = item
-            if item.spec.node_name:
-                self._on_node.setdefault(item.spec.node_name, {})[key] = item
-
-    def _unindex(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
-        index, name = self._owners_of(resource, item.metadata)
-        take(index, name, key)
-        if resource == PODS:
-            take(self._pods_in, key[0], key)
-            if item.spec.node_name:
-                take(self._on_node, item.spec.node_name, key)
-
-    def _owners_of(self, resource: Resource, metadata: ObjectMeta) -> tuple[dict[str, dict[Key, Any]], str]:
-        """The index an object is in, and under which name there."""
-        owner = controller_of(metadata)
+    def _indexes(self, resource: Resource, item: View) -> Iterator[tuple[dict[str, dict[Key, Any]], str]]:
+        """The indexes an object is in, and under which name there."""
+        owner, namespace = controller_of(item.metadata), item.metadata.namespace or ""
         if owner is None:
-            return self._orphans[resource], metadata.namespace or ""
-        return self._owned[resource], owner.uid or ""
+            yield self._orphans[resource], namespace
+        else:
+            yield self._owned[resource], owner.uid or ""
+        if resource == PODS:
+            yield self._pods_in, namespace
+            if item.spec.node_name:
+                yield self._on_node, item.spec.node_name
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -83,27 +75,27 @@ class Cache:
         return list(self._objects.get(resource, ()))
 
     def all(self, resource: Resource, view: type[_V]) -> list[_V]:
-        if VIEWS.get(resource) is not view:
-            raise TypeError(view)
-        return list(self._objects[resource].values())
+        return _viewed(self._objects[resource], resource, view)
 
     def owned(self, resource: Resource, uid: str | None, view: type[_V]) -> list[_V]:
         """What a controller owns, by its uid."""
-        if VIEWS.get(resource) is not view:
-            raise TypeError(view)
-        return list(self._owned[resource].get(uid or "", {}).values())
+        return _viewed(self._owned[resource].get(uid or "", {}), resource, view)
 
     def orphans(self, resource: Resource, namespace: str | None, view: type[_V]) -> list[_V]:
         """What no controller owns in a namespace."""
-        if VIEWS.get(resource) is not view:
-            raise TypeError(view)
-        return list(self._orphans[resource].get(namespace or "", {}).values())
+        return _viewed(self._orphans[resource].get(namespace or "", {}), resource, view)
 
     def pods_in(self, namespace: str) -> list[LivePod]:
         return list(self._pods_in.get(namespace, {}).values())
 
     def pods_on(self, node: str) -> list[LivePod]:
         return list(self._on_node.get(node, {}).values())
+
+
+def _viewed(found: dict[Key, Any], resource: Resource, view: type[_V]) -> list[_V]:
+    if VIEWS.get(resource) is not view:
+        raise TypeError(view)
+    return list(found.values())
 
 
 def take(index: dict[_N, dict[_K, Any]], name: _N, key: _K) -> None:

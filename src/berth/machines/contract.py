@@ -92,10 +92,9 @@ class Patch(Action, frozen=True, kw_only=True):
 
 
 class Delete(Action, frozen=True, kw_only=True):
-    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the object."""
+    """`uid` is a precondition; `grace` None leaves it to the object."""
 
     uid: str | None = None
-    resource_version: str | None = None
     grace: int | None = None
     propagation: str | None = None
 
@@ -105,11 +104,10 @@ class DeleteAll(Action, frozen=True, kw_only=True):
 
 
 class Evict(Action, frozen=True, kw_only=True):
-    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod."""
+    """`uid` and `resource_version` are preconditions."""
 
     uid: str | None = None
     resource_version: str | None = None
-    grace: int | None = None
 
 
 class Bind(Action, frozen=True, kw_only=True):

@@ -148,8 +148,7 @@ class Controller(KeyedMachine[Key]):
             self.failed(action, outcome)
         # What is already gone, or already there, will show in the watch; that is no failure.
         settled = outcome.ok or (isinstance(action, Delete) and outcome.missing)
-        wait = outcome.retry_after
-        self.queue.finished(action.key, ok=settled, at=outcome.at, wait=wait)
+        self.queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         """Take back what was expected of an action."""

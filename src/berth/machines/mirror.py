@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.cluster_events import (
@@ -28,18 +29,19 @@ from berth.kube.affinity.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (
     CLAIMS,
     CSI_CAPACITIES,
+    CSI_DRIVERS,
     CSI_NODES,
-    DRIVERS,
     NAMESPACES,
     NODES,
     OWNERS,
     RESOURCE_CLAIMS,
     STORAGE,
+    STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
     VOLUMES,
     Resource,
 )
-from berth.kube.objects import Key, ObjectMeta, Pod
+from berth.kube.objects import Key, Pod, View
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
@@ -51,7 +53,7 @@ class Mirror:
     Attributes:
         cluster: The engine's view: what was watched, and what was assumed since.
         bound: The pods that were seen on a node.
-        storage: The metadata of claims and volumes as they were last seen.
+        storage: Claims, volumes and all that decides about them, as they were last seen.
         unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
 
     Whoever counts volumes watches `DRIVERS`, too; `devices` says that claims for devices are watched as well.
@@ -64,9 +66,17 @@ class Mirror:
         self.cluster.volumes.known = self.cluster.volumes.capacities_known = True
         self.cluster.resource_claims.known = devices
         self.bound: dict[Key, Pod] = {}
-        self.storage: dict[tuple[Resource, Key], ObjectMeta] = {}
+        self.storage: dict[tuple[Resource, Key], View] = {}
         self.unreadable: dict[Key, str] = {}
         self._changes: dict[object, ClusterEvent] = {}
+        index = self.cluster.volumes
+        self._volume_parts: dict[Resource, tuple[Callable[[Any], bool], Callable[..., bool]]] = {
+            CLAIMS: (index.set_claim, index.remove_claim),
+            VOLUMES: (index.set_volume, index.remove_volume),
+            STORAGE_CLASSES: (index.set_class, index.remove_class),
+            CSI_DRIVERS: (index.set_driver, index.remove_driver),
+            CSI_NODES: (index.csi.set_node, index.csi.remove_node),
+        }
 
     def handle(self, event: Event) -> None:
         resource = event.resource
@@ -76,8 +86,10 @@ class Mirror:
             self._namespace(event)
         elif resource in OWNERS:
             self._owner(event)
-        elif resource in DRIVERS:
-            self._driver(event)
+        elif resource == CSI_CAPACITIES:
+            self._capacity(event)
+        elif resource == VOLUME_ATTACHMENTS:
+            self._attachment(event)
         elif resource == RESOURCE_CLAIMS:
             self._resource_claim(event)
         else:
@@ -212,38 +224,21 @@ class Mirror:
         self._note(OwnersChanged())
 
     def _volume(self, event: Event) -> None:
-        index, gone = self.cluster.volumes, event.change == DELETED
-        namespace, name = event.key
-        if gone:
-            self.storage.pop((event.resource, event.key), None)
+        resource, key = event.resource, event.key
+        put, remove = self._volume_parts[resource]
+        if event.change == DELETED:
+            self.storage.pop((resource, key), None)
+            changed = remove(*key) if resource.namespaced else remove(key[1])
         else:
-            self.storage[event.resource, event.key] = event.object.metadata
-        if event.resource == CLAIMS:
-            changed = index.remove_claim(namespace, name) if gone else index.set_claim(event.object)
-        elif event.resource == VOLUMES:
-            changed = index.remove_volume(name) if gone else index.set_volume(event.object)
-        else:
-            changed = index.remove_class(name) if gone else index.set_class(event.object)
+            self.storage[resource, key] = event.object
+            changed = put(event.object)
         if changed:
             self.volumes_changed()
 
-    def _driver(self, event: Event) -> None:
+    def _capacity(self, event: Event) -> None:
         index, gone = self.cluster.volumes, event.change == DELETED
-        namespace, name = event.key
-        if event.resource == CSI_CAPACITIES:
-            classes = index.remove_capacity(namespace, name) if gone else index.set_capacity(event.object)
-            for storage_class in classes:
-                self._note(StorageCapacityChanged(storage_class))
-            return
-        if event.resource == VOLUME_ATTACHMENTS:
-            self._attachment(event)
-            return
-        if event.resource == CSI_NODES:
-            changed = index.csi.remove_node(name) if gone else index.csi.set_node(event.object)
-        else:
-            changed = index.remove_driver(name) if gone else index.set_driver(event.object)
-        if changed:
-            self.volumes_changed()
+        for storage_class in index.remove_capacity(*event.key) if gone else index.set_capacity(event.object):
+            self._note(StorageCapacityChanged(storage_class))
 
     def _attachment(self, event: Event) -> None:
         attachments = self.cluster.volumes.attachments

@@ -1,16 +1,25 @@
 """How often something is tried: later after each failure, and so many times a second; and by which clock.
 
-Whoever tries counts the failures; nothing of them is remembered here, and times and chance are handed in.
+Whoever tries counts the failures; times and chance are handed in.  Only of what was moved and came back, or
+did no good, is it remembered here how often.
 """
 
 from __future__ import annotations
 
 import random
 import time
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_M = TypeVar("_M", bound="ReturnMemory")
 
 _DOUBLINGS = 60  # past any limit, and far from where floats end
 _REMEMBERED = 3600.0  # seconds after a move and the pause that followed it
+_MOST_OWNERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +59,45 @@ class ReturnMemory:
         self.returns += 1
         self.until = now + self.pauses.after(self.returns)
 
+    def came_back(self, arrived: float, now: float) -> bool:
+        """Back off, unless what arrived then was there before the last move, and is not what was moved."""
+        if arrived < self.moved:
+            return False
+        self.back_off(now)
+        return True
+
     def is_over(self, now: float) -> bool:
         return now > max(self.until, self.moved) + _REMEMBERED
+
+
+class Recent(OrderedDict[_K, _V]):
+    """Only so many keys: beyond that the one is forgotten that was set, or moved to the end, longest ago."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _K, value: _V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+
+class ReturnMemories(Generic[_M]):
+    """The memories of the last owners whose pods were moved; `make` begins one, at the time of a move."""
+
+    def __init__(self, make: Callable[[float], _M]) -> None:
+        self._make = make
+        self._by_owner: Recent[str, _M] = Recent(_MOST_OWNERS)
+
+    def known(self, owner: str, now: float) -> _M | None:
+        memory = self._by_owner.get(owner)
+        return None if memory is None or memory.is_over(now) else memory
+
+    def of(self, owner: str, now: float) -> _M:
+        memory = self._by_owner[owner] = self.known(owner, now) or self._make(now)
+        return memory
 
 
 def earliest(*times: float | None) -> float | None:

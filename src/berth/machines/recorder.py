@@ -7,14 +7,16 @@ fill the server.  Upstream: client-go/tools/record/events_cache.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import insort
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.objects import Key, RawObject
 from berth.kube.times import stamp
 from berth.machines.contract import Action, Create, Outcome, Patch, Purpose
-from berth.machines.rates import Backoff, TokenBucket
+from berth.machines.rates import Backoff, Recent, TokenBucket
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25
@@ -36,20 +38,19 @@ EVENT = RecorderPurpose.EVENT
 _What = tuple[str, str, str, str]  # uid, type, reason, message
 
 
+@dataclass(slots=True, eq=False)
 class _WrittenEvent:
     """One Event: queued (its action can still be changed), on its way, or at rest on the server."""
 
-    __slots__ = ("body", "count", "due", "last", "on_its_way", "queued", "tries", "unsure")
-
-    def __init__(self, body: RawObject, now: float) -> None:
-        self.body = body  # as it would be created
-        self.count = 1
-        self.last = now
-        self.queued: Action | None = None
-        self.on_its_way = False
-        self.due = False  # whether the server has to hear of a higher count
-        self.tries = 0
-        self.unsure = False  # whether a creation was sent that nobody answered
+    what: _What
+    body: RawObject  # as it would be created
+    last: float
+    count: int = 1
+    queued: Action | None = None
+    on_its_way: bool = False
+    due: bool = False  # whether the server has to hear of a higher count
+    tries: int = 0
+    unsure: bool = False  # whether a creation was sent that nobody answered
 
 
 class Recorder:
@@ -63,9 +64,9 @@ class Recorder:
         self.component = component
         self._pending: list[Action] = []
         self._later: list[tuple[float, Action]] = []
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by uid
-        self._events: OrderedDict[_What, _WrittenEvent] = OrderedDict()
-        self._names: dict[Key, _What] = {}  # of the events on their way
+        self._buckets: Recent[str, TokenBucket] = Recent(_KNOWN)  # by uid
+        self._events: Recent[_What, _WrittenEvent] = Recent(_KNOWN)
+        self._sent: dict[Key, _WrittenEvent] = {}  # by name, those that are queued or on their way
         self._number = 0
         self._stamp = (-1, "")
 
@@ -81,24 +82,16 @@ class Recorder:
         component: str = "",
         action: str = "",
     ) -> None:
-        """Remember to write that something happened to `item`, a view.
+        """Remember to write that something happened to `item`, a view of an object of the resource.
 
-        Args:
-            now: Seconds since the epoch.
-            resource: Where `item` is served.
-            item: What it happened to.
-            kind: `NORMAL` or `WARNING`.
-            reason: In one word.
-            message: In a sentence.
-            component: Who says it, if not the recorder's own.
-            action: What was being done, in one word.
+        `reason` says in one word what, and `action` what was being done; `component` says so, if not our own.
         """
         uid = item.metadata.uid or ""
         message = message[:_LONGEST_MESSAGE]
         what = (uid, kind, reason, message)
         event = self._events.get(what)
         if event is not None and now - event.last <= _SAME_FOR:
-            self._repeat(what, event, now)
+            self._repeat(event, now)
             return
         if len(self._pending) >= _UNSENT or not self._allows(uid, now):
             return
@@ -119,11 +112,8 @@ class Recorder:
         }
         if action:
             body["action"] = action
-        event = self._events[what] = _WrittenEvent(body, now)
-        self._events.move_to_end(what)
-        self._create(what, event)
-        if len(self._events) > _KNOWN:
-            self._events.popitem(last=False)
+        event = self._events[what] = _WrittenEvent(what, body, now)
+        self._create(event)
 
     @property
     def waiting(self) -> bool:
@@ -144,57 +134,54 @@ class Recorder:
             return []
         pending, self._pending = self._pending, []
         for action in pending:
-            what = self._names.get(action.key)
-            event = None if what is None else self._events.get(what)
+            event = self._sent.get(action.key)
             if event is not None and event.queued is action:
                 event.queued, event.on_its_way = None, True
         return pending
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        """Learn what became of an action."""
-        what = self._names.pop(action.key, None)
-        event = None if what is None else self._events.get(what)
-        if what is None or event is None or event.body["metadata"]["name"] != action.key[1]:
+        event = self._sent.pop(action.key, None)
+        if event is None or self._events.get(event.what) is not event:
             return  # it was forgotten meanwhile, or recorded anew under another name
         event.on_its_way = False
         if outcome.ok or (outcome.exists and event.unsure):
             event.tries, event.unsure = 0, False
-            if event.due and self._allows(what[0], outcome.at):
-                self._patch(what, event)
+            if event.due and self._allows(event.what[0], outcome.at):
+                self._patch(event)
         elif event.tries >= _TRIES:
-            del self._events[what]
+            del self._events[event.what]
         elif outcome.missing and isinstance(action, Patch):
             # It ended its time on the server: the count starts anew.
             event.tries += 1
             event.body["firstTimestamp"] = event.body["lastTimestamp"]
             event.count = 1
-            self._create(what, event)
+            self._create(event)
         elif outcome.exists:
             event.tries += 1
-            self._create(what, event)
+            self._create(event)
         elif outcome.busy:
-            self._retry(what, event, action, outcome)
+            self._retry(event, action, outcome)
         else:
             # The namespace is going, or we may not: saying it again would not help.
-            del self._events[what]
+            del self._events[event.what]
 
     # --- writing ------------------------------------------------------------------------------------
 
-    def _repeat(self, what: _What, event: _WrittenEvent, now: float) -> None:
+    def _repeat(self, event: _WrittenEvent, now: float) -> None:
         event.count += 1
         event.last = now
         event.body["lastTimestamp"] = self._time(now)
-        self._events.move_to_end(what)
+        self._events.move_to_end(event.what)
         if isinstance(event.queued, Create):
             event.body["count"] = event.count  # the body is the one that is queued
         elif isinstance(event.queued, Patch):
             event.queued.body.update(self._counts(event))  # type: ignore[union-attr]
         elif event.on_its_way:
             event.due = True
-        elif self._allows(what[0], now):
-            self._patch(what, event)
+        elif self._allows(event.what[0], now):
+            self._patch(event)
 
-    def _create(self, what: _What, event: _WrittenEvent) -> None:
+    def _create(self, event: _WrittenEvent) -> None:
         """Queue the creation, under a name that was not used before."""
         if "name" in event.body["metadata"]:  # what was sent stays as it was sent
             event.body = {**event.body, "metadata": dict(event.body["metadata"])}
@@ -207,21 +194,21 @@ class Recorder:
         event.due = event.unsure = False
         place = (metadata["namespace"], name)
         event.queued = Create(resource=EVENTS, key=place, at=(place[0], ""), purpose=EVENT, body=body)
-        self._names[place] = what
+        self._sent[place] = event
         self._pending.append(event.queued)
 
-    def _patch(self, what: _What, event: _WrittenEvent) -> None:
+    def _patch(self, event: _WrittenEvent) -> None:
         metadata = event.body["metadata"]
         place = (metadata["namespace"], metadata["name"])
         event.due = False
         event.queued = Patch(resource=EVENTS, key=place, purpose=EVENT, body=self._counts(event))
-        self._names[place] = what
+        self._sent[place] = event
         self._pending.append(event.queued)
 
-    def _retry(self, what: _What, event: _WrittenEvent, action: Action, outcome: Outcome) -> None:
+    def _retry(self, event: _WrittenEvent, action: Action, outcome: Outcome) -> None:
         event.tries += 1
         if len(self._later) >= _UNSENT:
-            del self._events[what]
+            del self._events[event.what]
             return
         when = outcome.again(_BACKOFF.after(event.tries))
         event.queued = action
@@ -231,11 +218,8 @@ class Recorder:
             event.body["count"] = event.count
             event.unsure = outcome.code != 429
         event.due = False
-        self._names[action.key] = what
-        index = len(self._later)
-        while index and self._later[index - 1][0] > when:
-            index -= 1
-        self._later.insert(index, (when, action))
+        self._sent[action.key] = event
+        insort(self._later, (when, action), key=itemgetter(0))
 
     def _counts(self, event: _WrittenEvent) -> RawObject:
         return {"count": event.count, "lastTimestamp": event.body["lastTimestamp"]}
@@ -246,12 +230,7 @@ class Recorder:
         return self._stamp[1]
 
     def _allows(self, uid: str, now: float) -> bool:
-        bucket = self._buckets.get(uid)
-        if bucket is None:
-            bucket = self._buckets[uid] = TokenBucket(1 / _REFILL, _BURST)
-        self._buckets.move_to_end(uid)
-        if len(self._buckets) > _KNOWN:
-            self._buckets.popitem(last=False)
+        bucket = self._buckets[uid] = self._buckets.get(uid) or TokenBucket(1 / _REFILL, _BURST)
         return bucket.take(now)
 
 

@@ -15,7 +15,7 @@ from berth.kube.objects import Condition, Key, RawObject, View, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
-from berth.machines.contract import Create, Delete, Patch, Purpose
+from berth.machines.contract import Create, Delete, Patch
 
 
 def create(resource: Resource, key: Key, body: RawObject, cause: str) -> Create:
@@ -30,19 +30,15 @@ def patch(
     cause: str = "",
     *,
     key: Key | None = None,
-    subresource: str = "",
+    in_version: bool = True,
+    **more: Any,  # noqa: ANN401 - of a Patch
 ) -> Patch:
-    """A merge patch; a conflict if the object has changed since."""
-    own, guarded = key_of(item.metadata), _guarded(item, body, in_version=True)
-    return Patch(resource=resource, key=key or own, at=own, body=guarded, subresource=subresource, why=cause)
-
-
-def _guarded(item: View, body: RawObject, *, in_version: bool) -> RawObject:
-    """A patch that is refused if the object is another one, or not in this version any more."""
-    guard = {"uid": item.metadata.uid}
+    """A merge patch; a conflict if it is another object by now or, with `in_version`, if it has changed."""
+    own, guard = key_of(item.metadata), {"uid": item.metadata.uid}
     if in_version:
         guard["resourceVersion"] = item.metadata.resource_version
-    return {**body, "metadata": {**guard, **body.get("metadata", {})}}
+    guarded = {**body, "metadata": {**guard, **body.get("metadata", {})}}
+    return Patch(resource=resource, key=key or own, at=own, body=guarded, why=cause, **more)
 
 
 def without_finalizer(resource: Resource, item: View, finalizer: str, cause: str, *, key: Key) -> Patch:
@@ -107,33 +103,21 @@ def is_news(item: View, status: RawObject) -> bool:
     return any((known.get(name) or 0) != (value or 0) for name, value in status.items())
 
 
-def status_report(  # noqa: PLR0913 - five are optional
+def status_report(
     resource: Resource,
     item: View,
     body: RawObject,
     cause: str = "",
     *,
-    key: Key | None = None,
     in_version: bool = False,
-    purpose: Purpose | None = None,
-    attempt: int = 0,
+    **more: Any,  # noqa: ANN401 - of `patch`
 ) -> Patch:
     """A strategic patch of the status and what may be said with it, whatever else has changed since.
 
     With `in_version` it is a conflict if anything has changed.
     """
-    own = key_of(item.metadata)
-    return Patch(
-        resource=resource,
-        key=key or own,
-        at=own,
-        body=_guarded(item, body, in_version=in_version),
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        purpose=purpose,
-        attempt=attempt,
-        why=cause,
-    )
+    more |= {"subresource": "status", "form": STRATEGIC_PATCH}
+    return patch(resource, item, body, cause, in_version=in_version, **more)
 
 
 def new_condition(

@@ -19,11 +19,9 @@ from berth.kube.objects import Key, Pod
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.machines.mirror import Mirror
-from berth.scheduler import metrics as measured
-from berth.scheduler.groups import Group
+from berth.scheduler.groups import Group, seeks_any
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
-from berth.scheduler.reports import FailedAttempt
 from berth.scheduler.reservations import Choice, Nominations
 from berth.scheduler.state import SchedulerState
 
@@ -117,14 +115,8 @@ class SchedulingCycle:
 
     def _tell(self, record: QueuedPod, why: NoNode, started: float, nominated: str | None = None) -> None:
         state = self._state
-        record.attempts += 1
-        record.tried = state.now
         record.refused_by = why.rules
-        result = measured.ERROR if why.failed else measured.UNSCHEDULABLE
-        state.metrics.ended(result, record.profile, state.timer() - started)
-        state.reports.failed(record.pod, why.message, state.now)
-        name = "/".join(record.key)
-        state.reports.tell(FailedAttempt(name, record.attempts, why.message, why.rules, why.failed))
+        state.failed(record, why.message, state.now, state.timer() - started, why.rules, error=why.failed)
         if (pod_class := why.pod_class) is not None:
             if why.rules:
                 state.metrics.sample(plan_for(state.mirror.cluster, pod_class), record.profile)
@@ -138,11 +130,10 @@ class SchedulingCycle:
 
     def _place_group(self, group: Group) -> None:
         state = self._state
-        members = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
+        members, obstacle = group.candidates()
         members.sort(key=lambda r: (-r.priority, r.created))
         for record in members:
             state.queue.take(record)
-        obstacle = group.obstacle(len(members))
         if obstacle is not None:
             for record in members:
                 state.gate(record, UNSCHEDULABLE, obstacle)
@@ -188,7 +179,7 @@ class SchedulingCycle:
         cleared: list[PodClass] = []  # those that want one of them go where it goes
         for record in members:
             pod_class = self._placer.class_of(record)
-            if pod_class is None or _seeks_any(pod_class, cleared):
+            if pod_class is None or seeks_any(pod_class, cleared):
                 continue
             if not state.announcements.clears(record, pod_class, state.now, state.ready):
                 for other in members:
@@ -196,10 +187,6 @@ class SchedulingCycle:
                 return False
             cleared.append(pod_class)
         return True
-
-
-def _seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
-    return any(rule.seeks(pod_class, other) for other in others for rule in TOPOLOGY_RULES)
 
 
 # --- questions to the engine ----------------------------------------------------------------------
@@ -238,7 +225,7 @@ class Placer:
 
     def _choose(self, record: QueuedPod, pod_class: PodClass) -> int | None:
         plan = plan_for(self.cluster, pod_class)
-        also = self._unreserved(plan) if self._nominations else None
+        also = self._unreserved(plan) if self._nominations.pods else None
         if record.nominated is not None:
             slot = self.cluster.nodes.slot_of.get(record.nominated)
             if slot is not None and not (plan.blocked()[slot] or (also is not None and also[slot])):
@@ -285,14 +272,10 @@ class BindingCycle:
         state.groups.place(record.key, record.pod)
         state.metrics.sample(plan_for(state.mirror.cluster, choice.pod_class), choice.pod_class.profile)
         volumes, claims = state.volumes.begin(choice), state.reservations.begin(choice)
-        waits: dict[str, float] = {}
-        if volumes is not None:
-            waits["volumes"] = state.settings.volume_timeout
-            state.ready += volumes
-        if claims is not None:
-            waits["claims"] = state.settings.device_timeout
-            state.ready += claims
-        deadline = now + max(waits.values()) if waits else None
+        state.ready += [*(volumes or ()), *(claims or ())]
+        waits = [] if volumes is None else [state.settings.volume_timeout]
+        waits += [] if claims is None else [state.settings.device_timeout]
+        deadline = now + max(waits) if waits else None
         state.queue.assume(record, choice.pod_class, choice.node, now, deadline)
         if not waits:
             self._send(record)
@@ -416,12 +399,11 @@ class BindingCycle:
             return
         if outcome.code == 429:
             # It was not made, but the decision stands: to move the pod now would undo what others rely on.
-            state.queue.put_off(record, outcome.at, outcome.retry_after)
-        elif outcome.busy or outcome.conflict:  # it may have been made all the same
-            state.queue.doubt(record, outcome.at, outcome.retry_after)
-        elif outcome.missing:
-            # The pod is gone, most likely; a proxy that answers for nobody would say the same.
-            state.queue.doubt(record, outcome.at)
+            state.queue.put_off(record, outcome)
+        elif outcome.busy or outcome.conflict or outcome.missing:
+            # It may have been made all the same.  A pod that is missing is gone, most likely; a proxy that
+            # answers for nobody would say the same.
+            state.queue.doubt(record, outcome)
         else:
             state.retract(record, outcome.message, outcome.at, wait=outcome.retry_after)
 
@@ -432,7 +414,7 @@ class BindingCycle:
             state.forget(record.key, record.pod)
             return
         if not outcome.ok:
-            state.queue.put_off(record, outcome.at, outcome.retry_after)
+            state.queue.put_off(record, outcome)
             return
         pod = outcome.decode(Pod)
         gone = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name

@@ -26,7 +26,7 @@ from berth.kube.pods import (
 )
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.kube.well_known import DELETED
-from berth.machines.contract import Action, Event, Outcome, Patch
+from berth.machines.contract import Action, Event, Outcome, Patch, expect
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
 from berth.machines.requests import new_condition, status_report
@@ -65,9 +65,10 @@ class Group:
     def state(self) -> GroupState:
         return GroupState(self.key, self.known, self.minimum, len(self.placed))
 
-    def obstacle(self, candidates: int) -> str | None:
-        """Why its pods cannot be tried yet, of which so many could; None if they can."""
-        return self.state.obstacle(candidates, {GATED_MEMBERS: len(self.pending) - candidates})
+    def candidates(self) -> tuple[list[QueuedPod], str | None]:
+        """Its pods without a node that have no gates, and why they cannot be tried yet, None if they can."""
+        found = [record for record in self.pending.values() if not record.pod.spec.scheduling_gates]
+        return found, self.state.obstacle(len(found), {GATED_MEMBERS: len(self.pending) - len(found)})
 
 
 class Groups:
@@ -126,14 +127,13 @@ class Groups:
         if not (group.known or group.pending or group.placed):
             self._groups.pop(group.key, None)
 
-    def validate(self, record: QueuedPod) -> Iterator[str]:
-        """Whether a pod's group has it where its phase says."""
-        name = group_of(record.pod)
-        group = None if name is None else self._groups.get(name, Group(name))
-        if group is not None and (record.key in group.pending) == (record.key in group.placed):
-            yield f"{record.key} is {record.phase}, but not so by its group"
-        if group is not None and (record.key in group.pending) != record.pending:
-            yield f"{record.key} is {record.phase}, but the other way by its group"
+    def validate(self, record: QueuedPod) -> None:
+        """Check that a pod's group has it where its phase says; for tests."""
+        if (name := group_of(record.pod)) is not None:
+            group = self._groups.get(name, Group(name))
+            places = (record.key in group.pending, record.key in group.placed)
+            wanted = (record.pending, not record.pending)
+            expect(places == wanted, f"{record.key} is {record.phase}, but not so by its group")
 
 
 # --- what people are told -------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class GroupAnnouncements:
         ]
         if order == math.inf:
             found += [a.pod_class for k, a in self._asked.items() if k != key and now < a.at + VALID]
-        return any(rule.seeks(pod_class, other) for other in found for rule in TOPOLOGY_RULES)
+        return seeks_any(pod_class, found)
 
     def _announce(self, record: QueuedPod, pod_class: PodClass, now: float) -> Patch:
         token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
@@ -352,6 +352,11 @@ class GroupAnnouncements:
         self._looked = max(now, self._looked)
         if when is not None and when <= now:
             self._wake(now)
+
+
+def seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
+    """Whether pods of a class want to be where those of one of the others are."""
+    return any(rule.seeks(pod_class, other) for other in others for rule in TOPOLOGY_RULES)
 
 
 def _token(pod: Pod) -> str | None:

@@ -158,8 +158,8 @@ class Scheduler:
         may_place = not self._draining and queue.in_flight < state.settings.in_flight
         if state.reports.recorder.waiting or (may_place and queue.any_active):
             return 0.0
-        times = [state.reports.recorder.due(), state.pod_conditions.due(), state.announcements.due()]
-        times.append(state.group_conditions.due())
+        parts = (state.reports.recorder, state.pod_conditions, state.group_conditions, state.announcements)
+        times = [part.due() for part in parts]
         times += [when for when, _ in state.retries]
         if not self._draining:
             times.append(queue.assumed_due())
@@ -207,9 +207,9 @@ class Scheduler:
         """Whether to send a request: not a binding that others do not wait for any more."""
         return not (isinstance(action, Bind) and self.state.announcements.is_late(action.key, self._clock()))
 
-    def validate(self) -> list[str]:
-        """What is wrong with the state between two steps; for tests."""
-        return list(self.state.validate())
+    def validate(self) -> None:
+        """Check what holds between any two calls; for tests."""
+        self.state.validate()
 
 
 # --- pods as they are watched: who is ours, who may be tried, who has a node, who is gone ---------
@@ -324,8 +324,7 @@ class PodEvents:
 
     def _try_group(self, group: Group, *, anew: bool = False) -> None:
         state = self._state
-        candidates = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
-        obstacle = group.obstacle(len(candidates))
+        candidates, obstacle = group.candidates()
         for record in candidates:
             if record.phase is SchedulingPhase.SCHEDULING:
                 continue

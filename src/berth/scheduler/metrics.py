@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry
@@ -50,64 +51,56 @@ class SchedulerMetrics:
         self._sampled: WeakSet[Plan] = WeakSet()  # every rule of theirs was timed before
         self._timed: set[tuple[str, bool, bool]] = set()  # rules, and whether they filtered and scored
         profile = ("result", "profile")
-        self.attempts = self._counter(
+        self._counter = counter = partial(CounterMetric, registry=self.registry)
+        histogram = partial(HistogramMetric, registry=self.registry)
+        self.attempts = counter(
             "scheduler_schedule_attempts", "Attempts to place pods, by their result.", profile
         )
-        self.attempt_seconds = self._histogram(
+        self.attempt_seconds = histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "From taking a pod from the queue to its binding, or to knowing that there is no node.",
-            _doubling(0.001, 15),
             profile,
+            buckets=_doubling(0.001, 15),
         )
-        self.algorithm_seconds = self._histogram(
+        self.algorithm_seconds = histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Time to choose a node.",
-            _doubling(0.001, 15),
+            buckets=_doubling(0.001, 15),
         )
-        self.sli_seconds = self._histogram(
+        self.sli_seconds = histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From the time a pod could first be placed to its binding, over all attempts.",
-            _doubling(0.01, 20),
             ("attempts",),
+            buckets=_doubling(0.01, 20),
         )
-        self.attempts_per_pod = self._histogram(
-            "scheduler_pod_scheduling_attempts", "Attempts until a pod was placed.", _doubling(1, 5)
-        )
-        self.preemptions = self._counter("scheduler_preemption_attempts", "Attempts to make room.")
-        self.victims = self._histogram(
-            "scheduler_preemption_victims", "Pods evicted at once to make room.", _doubling(1, 7)
-        )
-        self.incoming = self._counter(
+        text = "Attempts until a pod was placed."
+        self.attempts_per_pod = histogram("scheduler_pod_scheduling_attempts", text, buckets=_doubling(1, 5))
+        self.preemptions = counter("scheduler_preemption_attempts", "Attempts to make room.")
+        text = "Pods evicted at once to make room."
+        self.victims = histogram("scheduler_preemption_victims", text, buckets=_doubling(1, 7))
+        self.incoming = counter(
             "scheduler_queue_incoming_pods",
             "Pods put into a queue, by the queue and by what put them there.",
             ("queue", "event"),
         )
         self.incoming_entities: CounterMetric | None = None
-        self.unallocated = self._counter(
+        self.unallocated = counter(
             "berth_scheduler_unallocated_claim_attempts",
             "Attempts to place pods that ended because a ResourceClaim has no devices yet.",
             ("profile",),
         )
-        self.rule_seconds = self._histogram(
+        self.rule_seconds = histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Time a rule takes for all nodes, measured on a sample of the placements.",
-            _doubling(0.00001, 20, 1.5),
             ("plugin", "extension_point", "status"),
+            buckets=_doubling(0.00001, 20, 1.5),
         )
-        self.step_seconds = self._histogram(
+        self.step_seconds = histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Time of one step over all its rules, measured on a sample of the placements.",
-            _doubling(0.0001, 12),
             ("extension_point", "status", "profile"),
+            buckets=_doubling(0.0001, 12),
         )
-
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> CounterMetric:
-        return CounterMetric(name, text, labels, registry=self.registry)
-
-    def _histogram(
-        self, name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
-    ) -> HistogramMetric:
-        return HistogramMetric(name, text, labels, buckets=buckets, registry=self.registry)
 
     # --- the queue ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import count
+from itertools import count, islice
 
 import msgspec
 
@@ -19,7 +19,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import GroupKey
 from berth.machines.cache import take
-from berth.machines.contract import Action, Purpose
+from berth.machines.contract import Action, Outcome, Purpose, expect
 from berth.machines.rates import Backoff
 
 # --- one pod --------------------------------------------------------------------------------------
@@ -228,46 +228,36 @@ class SchedulingQueue:
         self, record: QueuedPod, pod_class: PodClass, node: str, now: float, deadline: float | None
     ) -> None:
         """The pod has a node; with a deadline its volumes come first, otherwise its binding is sent."""
-        record.pod_class, record.node, record.started = pod_class, node, now
-        record.repeats, record.again, record.deadline = 0, None, deadline
+        record.pod_class, record.node, record.started, record.repeats = pod_class, node, now, 0
         self._become(record, SchedulingPhase.BINDING if deadline is None else SchedulingPhase.VOLUMES)
-        self._retime(record)
+        self._time(record, deadline=deadline)
 
     def bind(self, record: QueuedPod) -> None:
         """The binding is sent, after volumes and claims or once more."""
-        record.again = record.deadline = None
         self._become(record, SchedulingPhase.BINDING)
-        self._retime(record)
 
-    def put_off(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
+    def put_off(self, record: QueuedPod, outcome: Outcome) -> None:
         """The next request is made after a pause."""
         record.repeats += 1
-        record.again = at + max(_PAUSES.after(record.repeats), wait or 0.0)
-        self._retime(record)
+        self._time(record, again=outcome.again(_PAUSES.after(record.repeats)))
 
-    def doubt(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
+    def doubt(self, record: QueuedPod, outcome: Outcome) -> None:
         """Nobody knows whether the binding was made: after a pause the pod is looked up."""
         self._become(record, SchedulingPhase.UNSURE)
-        self.put_off(record, at, wait)
+        self.put_off(record, outcome)
 
     def look_up(self, record: QueuedPod) -> None:
         """It is asked whether the pod is bound."""
-        record.again = None
-        self._retime(record)
+        self._time(record)
 
     def confirm(self, record: QueuedPod) -> None:
         """The binding was made."""
-        record.again = None
         self._become(record, SchedulingPhase.BOUND)
-        self._retime(record)
 
-    def give_back(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
+    def give_back(self, record: QueuedPod, wait: float | None = None) -> None:
         """The pod has no node after all: to be tried again after its backoff."""
-        record.node = record.again = record.deadline = None
-        record.attempts += 1
-        record.tried = at
-        self._retime(record)
-        self.back_off(record, at + max(self.backoff.after(record.attempts), wait or 0.0))
+        record.node = None
+        self.back_off(record, record.tried + max(self.backoff.after(record.attempts), wait or 0.0))
 
     def rested(self, now: float) -> list[QueuedPod]:
         """Those whose pause is over."""
@@ -320,12 +310,9 @@ class SchedulingQueue:
             first = self.pods[key]
             batch = [first]
             if first.pod_class is not None and first.group is None:
-                peers = self._peers[first.priority, first.pod_class]
-                for peer in peers.values():
-                    if len(batch) >= most:
-                        break
-                    if peer is not first and peer.group is None:
-                        batch.append(peer)
+                peers = self._peers[first.priority, first.pod_class].values()
+                others = (peer for peer in peers if peer is not first and peer.group is None)
+                batch += islice(others, most - 1)
             for record in batch:
                 self.take(record)
             return batch
@@ -343,6 +330,14 @@ class SchedulingQueue:
         else:
             self.assumed.pop(record.key, None)
         record.ticket = next(self._numbers)
+        self._time(record)
+
+    def _time(self, record: QueuedPod, *, again: float | None = None, deadline: float | None = None) -> None:
+        record.again, record.deadline = again, deadline
+        if again is None and deadline is None:
+            self._timed.pop(record.key, None)
+        else:
+            self._timed[record.key] = record
 
     def _leave(self, record: QueuedPod) -> None:
         """Out of the collection that the pod's phase keeps it in; heaps notice by the ticket."""
@@ -350,12 +345,6 @@ class SchedulingQueue:
             take(self._unschedulable, record.pod_class, record.key)
         elif record.phase is SchedulingPhase.ACTIVE and record.pod_class is not None:
             take(self._peers, (record.priority, record.pod_class), record.key)
-
-    def _retime(self, record: QueuedPod) -> None:
-        if record.again is None and record.deadline is None:
-            self._timed.pop(record.key, None)
-        else:
-            self._timed[record.key] = record
 
     def _tidy(self) -> None:
         """Drop outdated entries once they are many: where nobody decides nobody pops them."""
@@ -373,10 +362,10 @@ class SchedulingQueue:
 
     # --- proof --------------------------------------------------------------------------------------
 
-    def validate(self) -> Iterator[str]:
-        """What is wrong, between two steps: every record is where its phase says, and nowhere else."""
-        if +self.counts != Counter(record.phase for record in self.pods.values()):
-            yield f"miscounted: {self.counts}"
+    def validate(self) -> None:
+        """Check between two steps that every record is where its phase says, and nowhere else; for tests."""
+        phases = Counter(record.phase for record in self.pods.values())
+        expect(+self.counts == phases, "the pods of each phase are counted", self.counts)
         heap = {key for *_, ticket, key in self._active if self._current(key, ticket)}
         timers = {key for _, ticket, key in self._timers if self._current(key, ticket)}
         peers = {key for found in self._peers.values() for key in found}
@@ -397,6 +386,7 @@ class SchedulingQueue:
                 "the timed": (self._timed.get(key) is record) != timed,
                 "the deadline": (record.deadline is not None) != (phase is SchedulingPhase.VOLUMES),
             }
-            yield from (f"{key} is {phase}, but not so by {name}" for name, wrong in places.items() if wrong)
-        for key in {*peers, *aside, *self.assumed, *self._timed} - set(self.pods):
-            yield f"{key} was forgotten, but not everywhere"
+            for name, wrong in places.items():
+                expect(not wrong, f"{key} is {phase}, but not so by {name}")
+        known = {*peers, *aside, *self.assumed, *self._timed}
+        expect(known <= self.pods.keys(), "who is forgotten is forgotten everywhere", known)

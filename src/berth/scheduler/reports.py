@@ -174,12 +174,7 @@ class PodConditions(ConditionWriter[Key]):
 
 def _difference(record: QueuedPod, wanted: WantedCondition, now: float) -> RawObject:
     """What has to change in the pod's status."""
-    status = record.pod.status
-    if record.said is not None:
-        reason, message, nominated = record.said
-    else:
-        reason, message = _stated(record.pod)
-        nominated = (status.nominated_node_name if status else None) or None
+    reason, message, nominated = record.said or _stated(record.pod)
     change: RawObject = {}
     if (reason, message) != (wanted.reason, wanted.message):
         entry = timed_condition(POD_SCHEDULED, wanted.status, wanted.reason, wanted.message, now)
@@ -189,12 +184,13 @@ def _difference(record: QueuedPod, wanted: WantedCondition, now: float) -> RawOb
     return change
 
 
-def _stated(pod: Pod) -> tuple[str, str]:
-    """What the pod's condition says already, from an earlier run."""
+def _stated(pod: Pod) -> tuple[str, str, str | None]:
+    """What the pod's status says already, from an earlier run."""
     stated = pod_condition(pod, POD_SCHEDULED)
+    nominated = (pod.status.nominated_node_name if pod.status else None) or None
     if stated is None or stated.status != "False":
-        return ("", "")
-    return (stated.reason or "", stated.message or "")
+        return ("", "", nominated)
+    return (stated.reason or "", stated.message or "", nominated)
 
 
 def timed_condition(kind: str, status: str, reason: str, message: str, now: float) -> RawObject:

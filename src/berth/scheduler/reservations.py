@@ -20,6 +20,7 @@ from berth.kube.objects import Key, Pod, RawObject, ResourceClaim
 from berth.kube.well_known import SELECTED_NODE, STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
+from berth.machines.requests import patch
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
 
 # Says that the volume may be let go again: its claim was not chosen by a person.
@@ -62,9 +63,6 @@ class Nominations:
         self._mirror = mirror
         self.pods: dict[Key, Nomination] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.pods)
-
     def node_of(self, key: Key) -> str | None:
         held = self.pods.get(key)
         return held.node if held else None
@@ -74,12 +72,10 @@ class Nominations:
         self.pods[key] = Nomination(pod, node, pod.spec.priority or 0)
         self._mirror.assume(pod, pod_class, node)
 
-    def release(self, key: Key) -> bool:
-        """Give the room up; False if there was none."""
-        held = self.pods.pop(key, None)
-        if held is not None:
+    def release(self, key: Key) -> None:
+        """Give the room up, if there is any."""
+        if (held := self.pods.pop(key, None)) is not None:
             self._mirror.forget(key, held.pod)
-        return held is not None
 
     def replaced(self, key: Key) -> None:
         """The pod itself now counts, on whatever node."""
@@ -147,16 +143,9 @@ class VolumeWork:
         self, record: QueuedPod, resource: Resource, at: Key, annotations: RawObject, **more: RawObject
     ) -> Patch:
         """Only as it was when it was chosen: it may be somebody else's by now."""
-        seen = self._mirror.storage.get((resource, at))
-        guard = {"uid": seen.uid, "resourceVersion": seen.resource_version} if seen else {}
-        return Patch(
-            resource=resource,
-            key=record.key,
-            at=at,
-            body={"metadata": {**guard, "annotations": annotations}, **more},
-            purpose=SchedulerPurpose.VOLUMES,
-            attempt=record.attempt,
-        )
+        seen, body = self._mirror.storage[resource, at], {"metadata": {"annotations": annotations}, **more}
+        purpose, number = SchedulerPurpose.VOLUMES, record.attempt
+        return patch(resource, seen, body, key=record.key, purpose=purpose, attempt=number)
 
     def _reference(self, namespace: str, claim: str) -> dict[str, str | None]:
         found = self._mirror.cluster.volumes.claim(namespace, claim)

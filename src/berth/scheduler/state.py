@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from berth.engine.state.cluster import pod_name
@@ -10,7 +10,7 @@ from berth.engine.state.options import Options
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import SCHEDULER_ERROR
-from berth.machines.contract import Action
+from berth.machines.contract import Action, expect
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff
 from berth.scheduler import metrics as measured
@@ -131,33 +131,46 @@ class SchedulerState:
 
     def retract(self, record: QueuedPod, why: str, at: float, *, wait: float | None = None) -> None:
         """The pod is not on its node after all: it is tried again after its backoff."""
-        self.metrics.ended(measured.ERROR, record.profile, at - record.started)
         message = f"binding rejected: {why}"
-        self.reports.failed(record.pod, message, at)
-        self.reports.tell(FailedAttempt("/".join(record.key), record.attempts + 1, message, error=True))
+        self.failed(record, message, at, at - record.started, error=True)
         self.release(record.key, record.pod)
         if is_terminating(record.pod):
             self.forget(record.key, record.pod)
             return
-        self.queue.give_back(record, at, wait)
+        self.queue.give_back(record, wait)
         self.groups.wait(record)
         self.pod_conditions.want(record, SCHEDULER_ERROR, message)
 
-    def validate(self) -> Iterator[str]:
-        """What is wrong, between two steps: what the parts know of a pod has to agree."""
-        yield from self.queue.validate()
+    def failed(
+        self,
+        record: QueuedPod,
+        message: str,
+        at: float,
+        seconds: float,
+        rules: frozenset[str] = frozenset(),
+        *,
+        error: bool,
+    ) -> None:
+        """An attempt ended without a node; people, dashboards and logs are told."""
+        record.attempts += 1
+        record.tried = at
+        self.metrics.ended(measured.ERROR if error else measured.UNSCHEDULABLE, record.profile, seconds)
+        self.reports.failed(record.pod, message, at)
+        self.reports.tell(FailedAttempt("/".join(record.key), record.attempts, message, rules, error))
+
+    def validate(self) -> None:
+        """Check between two steps that what the parts know of a pod agrees; for tests."""
+        self.queue.validate()
         cluster = self.mirror.cluster
         for key, record in self.queue.pods.items():
             counted = cluster.find_pod(pod_name(record.pod))
             where = self.nominations.node_of(key) if record.pending else record.node
-            if (counted and counted[1]) != where:
-                yield f"{key} is {record.phase} on {where}, but the mirror has {counted}"
-            if key in self.mirror.bound:
-                yield f"{key} is {record.phase}, but was seen on a node"
+            is_counted = (counted and counted[1]) == where
+            expect(is_counted, f"{key} is {record.phase} on {where}, but the mirror has {counted}")
+            expect(key not in self.mirror.bound, f"{key} is {record.phase}, but was seen on a node")
             waits = key in self.volumes.pods or key in self.reservations.pods
-            if waits != (record.phase is SchedulingPhase.VOLUMES):
-                yield f"{key} is {record.phase}, but not so by its volumes and claims"
-            yield from self.groups.validate(record)
-        parts = {*self.volumes.pods, *self.reservations.keys(), *self.nominations.pods}
-        for key in parts - set(self.queue.pods):
-            yield f"{key} was forgotten, but not everywhere"
+            is_waiting = record.phase is SchedulingPhase.VOLUMES
+            expect(waits == is_waiting, f"{key} is {record.phase}, but not so by its volumes and claims")
+            self.groups.validate(record)
+        known = {*self.volumes.pods, *self.reservations.keys(), *self.nominations.pods}
+        expect(known <= self.queue.pods.keys(), "who is forgotten is forgotten everywhere", known)

@@ -14,7 +14,7 @@ from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import Selector
 from berth.machines.contract import expect
-from berth.machines.rates import Backoff, ReturnMemory
+from berth.machines.rates import Backoff, Recent, ReturnMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class SpreadGroups:
     def __init__(self) -> None:
         self.by_key: dict[Key, SpreadReplicaSet] = {}
         self._of_pod: dict[Key, Key] = {}
-        self._concerned: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Key, ...]] = {}
+        self._concerned: Recent[tuple[str, frozenset[tuple[str, str]]], tuple[Key, ...]] = Recent(_MOST_KNOWN)
 
     def put(self, key: Key, pod: Pod, pod_class: PodClass) -> None:
         """A pod is on a node."""
@@ -103,7 +103,6 @@ class SpreadGroups:
             expect(all(self._of_pod.get(pod) == key for pod in group.pods), "its pods are elsewhere", key)
 
     def of(self, pod: Key) -> SpreadReplicaSet | None:
-        """The group of a pod."""
         key = self._of_pod.get(pod)
         return self.by_key.get(key) if key is not None else None
 
@@ -112,8 +111,6 @@ class SpreadGroups:
         known = (namespace, frozenset(labels.items()))
         found = self._concerned.get(known)
         if found is None:
-            if len(self._concerned) >= _MOST_KNOWN:
-                self._concerned.clear()
             found = tuple(key for key, group in self.by_key.items() if group.concerns(namespace, labels))
             self._concerned[known] = found
         return found
@@ -174,7 +171,7 @@ class Turns:
 
 # --- where replacements went ------------------------------------------------------------------------
 
-_RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
+RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
 _MOST_REPLACEMENTS = 100
 
 
@@ -204,17 +201,3 @@ class ReplacementMemory(ReturnMemory):
         if any(chosen == node for name, chosen in self._replacements.items() if name not in there):
             self._replacements = there
             self.back_off(now)
-
-
-class ReplacementMemories:
-    """What became of replacements, by the uid of the workload."""
-
-    def __init__(self) -> None:
-        self._by_uid: dict[str, ReplacementMemory] = {}
-
-    def of(self, uid: str, now: float) -> ReplacementMemory:
-        memory = self._by_uid.get(uid)
-        if memory is None or memory.is_over(now):
-            self._by_uid = {each: known for each, known in self._by_uid.items() if not known.is_over(now)}
-            memory = self._by_uid[uid] = ReplacementMemory(_RETURNS, now)
-        return memory

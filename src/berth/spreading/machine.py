@@ -18,16 +18,19 @@ from berth.engine.execution.rebalancing import Move
 from berth.engine.execution.removal_order import counted_by, removal_order
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.cluster import pod_name
+from berth.engine.state.cluster_events import node_change
+from berth.engine.state.tables import NOWHERE
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
-from berth.kube.objects import Key, LivePod, LiveWorkload, Node, Pod, RawObject, key_of
+from berth.kube.objects import Key, LivePod, LiveWorkload, Pod, key_of
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
 from berth.kube.well_known import DELETED, POD_DELETION_COST
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, Machine, Outcome, Patch, Purpose
+from berth.machines.contract import Action, Event, Machine, Outcome
 from berth.machines.mirror import Mirror
 from berth.machines.rates import Backoff, earliest
 from berth.machines.recorder import EVENT, NORMAL, Recorder, silent
+from berth.machines.requests import patch
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadingSettings, SpreadReplicaSet
 from berth.spreading.rebalancing import BACKED_OFF, BUDGET, Rebalancer, Standing
@@ -54,10 +57,6 @@ _NOTHING = Standing()  # of a group that nobody has looked at
 TellPlan = Callable[[Move], None]
 
 _BACKOFF = Backoff(first=1.0, longest=60.0)
-
-
-class SpreadingPurpose(Purpose):
-    COST = "cost"
 
 
 class SpreadController(Collector):
@@ -306,10 +305,8 @@ class SpreadController(Collector):
         return self._patch(pod, dict.fromkeys(names))
 
     def _patch(self, pod: Pod, annotations: Mapping[str, str | None]) -> Action:
-        key = key_of(pod.metadata)
-        self._under_way.setdefault(key, 0)
-        body: RawObject = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
-        return Patch(resource=PODS, key=key, body=body, purpose=SpreadingPurpose.COST)
+        self._under_way.setdefault(key_of(pod.metadata), 0)
+        return patch(PODS, pod, {"metadata": {"annotations": annotations}}, in_version=False)
 
     # --- what became of it --------------------------------------------------------------------------
 
@@ -365,20 +362,10 @@ class SpreadController(Collector):
 
 def _matters(event: Event) -> bool:
     """Whether a node's change can alter an order."""
-    old, new = event.old, event.object
-    if event.change == DELETED or old is None:
+    if event.change == DELETED or event.old is None:
         return True
-    return _shape(old) != _shape(new)
-
-
-def _shape(node: Node) -> tuple[object, ...]:
-    spec, status = node.spec, node.status
-    return (
-        node.metadata.labels,
-        spec.taints if spec else None,
-        spec.unschedulable if spec else None,
-        status.allocatable if status else None,
-    )
+    found = node_change(NOWHERE, event.old, event.object)
+    return found is not None and (found.labels or found.taints or found.unschedulable or found.allocatable)
 
 
 def _other(old: LivePod, new: LivePod) -> bool:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
@@ -40,9 +41,10 @@ from berth.kube.well_known import KEEP_SPREAD
 from berth.machines.cache import Cache
 from berth.machines.contract import MoveSource, WantedMove, expect
 from berth.machines.mirror import Mirror, pod_key
+from berth.machines.rates import ReturnMemories
 from berth.spreading.groups import (
     PATIENCE,
-    ReplacementMemories,
+    RETURNS,
     ReplacementMemory,
     SpreadGroups,
     SpreadingSettings,
@@ -112,7 +114,7 @@ class Rebalancer(MoveSource):
         self._groups = groups
         self._settings = settings
         self._under_way: dict[Key, _UnderWay] = {}
-        self._replacements = ReplacementMemories()
+        self._replacements = ReturnMemories(partial(ReplacementMemory, RETURNS))  # by the uid of the workload
         self._changed_nodes: dict[str, float] = {}
         self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
@@ -164,7 +166,8 @@ class Rebalancer(MoveSource):
         self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
     ) -> Move | str | None:
         """The best move of a group, with those of others made that are under way."""
-        with supposed(self._mirror.cluster, list(self._others(group.key))):
+        others = [sent.move for key, sent in self._under_way.items() if key != group.key]
+        with supposed(self._mirror.cluster, others):
             return next_move(self._mirror.cluster, self._movable(group, how, only))
 
     # --- looking at a group -------------------------------------------------------------------------
@@ -194,7 +197,8 @@ class Rebalancer(MoveSource):
             else:
                 refusal = move
         elif refusal == UNDER_WAY:
-            when = self._under_way[group.key].at + _SENT if self._is_there(group.key) else None
+            sent = self._under_way[group.key]
+            when = sent.at + _SENT if self._terminates(sent) is False else None
         self._enter(group, how, found, refusal or "")
         return when
 
@@ -282,20 +286,20 @@ class Rebalancer(MoveSource):
             return sent.at + PATIENCE if follows else self._now
         self.look_at(group, self._now)
         standing = self.standings.get(key)
-        going = [pod for pod, sent in self._leaving.items() if self._goes(pod, sent)]
-        self._leaving = {pod: self._leaving[pod] for pod in going}
-        if standing is None or not going:
+        self._leaving = {pod: sent for pod, sent in self._leaving.items() if self._terminates(sent)}
+        if standing is None or not self._leaving:
             return self._now
-        with self._mirror.cluster.without(*going):
+        with self._mirror.cluster.without(*self._leaving):
             then = self._next(group, how)
         now = (standing.move.pod, standing.move.replacement_node) if standing.move is not None else None
         if now == ((then.pod, then.replacement_node) if isinstance(then, Move) else None):
             return self._now
-        return max(self._leaving[pod].at for pod in going) + PATIENCE
+        return max(sent.at for sent in self._leaving.values()) + PATIENCE
 
-    def _goes(self, pod: str, sent: _UnderWay) -> bool:
-        bound = self._mirror.pod(pod)
-        return bound is not None and bound.metadata.uid == sent.uid and is_terminating(bound)
+    def _terminates(self, sent: _UnderWay) -> bool | None:
+        """Whether the pod that was to go is going; None if it is gone."""
+        pod = self._mirror.pod(sent.move.pod)
+        return is_terminating(pod) if pod is not None and pod.metadata.uid == sent.uid else None
 
     def whole_plan(self) -> list[Move]:
         """Everything that would be done as it is, of all groups together; nothing if nobody may move now."""
@@ -355,10 +359,6 @@ class Rebalancer(MoveSource):
         found = (self._mirror.bound.get(key) for key in group.pods)
         return [pod for pod in found if isinstance(pod, LivePod)]
 
-    def _others(self, key: Key) -> Iterator[Move]:
-        """Moves of other groups that are under way."""
-        return (sent.move for other, sent in self._under_way.items() if other != key)
-
     # --- what is in the way -------------------------------------------------------------------------
 
     def _unrest(self, group: SpreadReplicaSet) -> str:
@@ -407,18 +407,12 @@ class Rebalancer(MoveSource):
 
     # --- where replacements went --------------------------------------------------------------------
 
-    def _is_there(self, key: Key) -> bool:
-        """Whether the pod that was to go is there and stays."""
-        sent = self._under_way[key]
-        pod = self._mirror.pod(sent.move.pod)
-        return pod is not None and pod.metadata.uid == sent.uid and not is_terminating(pod)
-
     def _settle(self, group: SpreadReplicaSet, how: Rebalance) -> None:
         """What became of the move that is under way."""
         sent = self._under_way.get(group.key)
         if sent is None:
             return
-        if self._is_there(group.key):
+        if self._terminates(sent) is False:
             if self._now >= sent.at + _SENT:
                 del self._under_way[group.key]  # the request was refused, or lost
             return

@@ -254,7 +254,8 @@ class Script:
                 self.change(resource, name, {"metadata": {"finalizers": [finalizer]}}, namespace)
                 self.delete(resource, name, namespace)
             case Delete() | Evict():
-                self.delete(resource, name, namespace, grace=action.grace)
+                grace = action.grace if isinstance(action, Delete) else None
+                self.delete(resource, name, namespace, grace=grace)
             case DeleteAll():
                 for found in list(self.objects):
                     if found[0] is resource and found[1] == namespace:
