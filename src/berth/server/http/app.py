@@ -61,6 +61,7 @@ class Api:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["raw_path"].decode("latin-1") if "raw_path" in scope else scope["path"]
         request = ApiRequest(
+            self._state,
             scope["method"],
             path,
             parse_path(path) or _NOWHERE,
@@ -103,8 +104,8 @@ class Api:
         endpoint = self._state.registry.lookup(address.group, address.version, address.plural)
         if endpoint is None:
             raise errors.unknown_path()
-        request.resource = endpoint.resource.plural
-        return await handlers.handle(self._state, request, endpoint, send)
+        request.endpoint, request.resource = endpoint, endpoint.resource.plural
+        return await handlers.handle(request, send)
 
 
 def _headers(given: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -16,13 +16,12 @@ from typing import Any
 import msgspec
 
 from berth.kube.objects import RawObject
-from berth.kube.schema import Schema, SchemaRegistry, budget
+from berth.kube.schema import Schema, budget
 from berth.kube.schema.scalars import json_type
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, YamlError, without_nulls
 from berth.server import errors, protobuf
 from berth.server.http.requests import ApiRequest
-from berth.server.registry.strategy import Endpoint
 from berth.server.settings import BODY_LIMIT
 from berth.server.storage.bucket import encode
 
@@ -61,8 +60,9 @@ async def read_body(request: ApiRequest) -> bytes:
             raise errors.StatusError(408, "Timeout", "the body did not arrive in time")
 
 
-def decode_body(request: ApiRequest, body: bytes, content_type: str) -> RawObject:
+def decode_body(request: ApiRequest, body: bytes) -> RawObject:
     """The object in a body; YAML or protobuf where the content type says so."""
+    content_type = request.content_type
     if content_type == protobuf.CONTENT_TYPE:
         try:
             return protobuf.decode(body)
@@ -149,16 +149,16 @@ def _refuse_infinite(value: object) -> None:
 # --- schemas
 
 
-def check(request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> RawObject:
+def check(request: ApiRequest, obj: RawObject) -> RawObject:
     """The object as its schema knows it.
 
     Raises:
         StatusError: a value has the wrong type, or a field is unknown and that is to be refused (400).
     """
-    return _checked(request, endpoint.schema, endpoint.resource.gvk, obj)
+    return _checked(request, request.endpoint.schema, request.endpoint.resource.gvk, obj)
 
 
-def check_as(request: ApiRequest, schemas: SchemaRegistry, gvk: Gvk, obj: RawObject) -> RawObject:
+def check_as(request: ApiRequest, gvk: Gvk, obj: RawObject) -> RawObject:
     """The same for what is sent to a subresource, which has a kind of its own.
 
     Raises:
@@ -173,7 +173,7 @@ def check_as(request: ApiRequest, schemas: SchemaRegistry, gvk: Gvk, obj: RawObj
             f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
             f"({api_version})"
         )
-    return _checked(request, schemas.for_kind(*gvk), gvk, obj)
+    return _checked(request, request.registry.schemas.for_kind(*gvk), gvk, obj)
 
 
 def _checked(request: ApiRequest, schema: Schema | None, gvk: Gvk, obj: RawObject) -> RawObject:

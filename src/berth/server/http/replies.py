@@ -86,8 +86,8 @@ def of_object(obj: object, status: int = 200) -> Reply:
     return Reply(status, encode(obj))
 
 
-def of_record(request: ApiRequest, endpoint: Endpoint, record: Record, status: int = 200) -> Reply:
-    form = request.accept
+def of_record(request: ApiRequest, record: Record, status: int = 200) -> Reply:
+    endpoint, form = request.endpoint, request.accept
     if form == TABLE:
         return Reply(status, encode(table(endpoint, include(request), record)))
     if form == PARTIAL:

@@ -21,9 +21,10 @@ from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import Key
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
+from berth.server.http.state import ServerState
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.kinds.access.service_accounts import bearer
-from berth.server.registry.strategy import Registry
+from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.users import (
     ADMIN,
     ANONYMOUS_USER,
@@ -81,11 +82,13 @@ class ApiRequest:
     Attributes:
         verb: As metrics and authorization name it.
         resource: The plural of what is addressed, once that is known to exist.
+        endpoint: What serves it.
         notice: A warning about the resource itself, whatever is asked of it.
         repeated: What strict validation says of fields that the body has twice.
         streaming: Whether the answer is under way already.
     """
 
+    state: ServerState
     method: str
     path: str
     address: Address
@@ -101,6 +104,7 @@ class ApiRequest:
     resource: str = ""
     streaming: bool = False
     verb: str = field(init=False)
+    endpoint: Endpoint = field(init=False)
 
     def __post_init__(self) -> None:
         method, named = self.method, bool(self.address.name)
@@ -123,6 +127,10 @@ class ApiRequest:
         if not name and verb in ("list", "watch"):
             name = selected_name(self.query.get("fieldSelector", ""))
         return Attributes(verb, address.group, address.plural, address.subresource, namespace, name)
+
+    @property
+    def registry(self) -> Registry:
+        return self.state.registry
 
     @property
     def key(self) -> Key:

@@ -187,23 +187,24 @@ class _Start:
     error: StatusError | None = None
 
 
-async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
-    match = lists.match_of(request, endpoint)
+async def watch(request: ApiRequest, send: Send) -> None:
+    endpoint, watchers = request.endpoint, request.state.metrics.watchers
+    match = lists.match_of(request)
     lists.refuse(_wrong_options(request))
     shape = WatchShape(endpoint, request.accept, replies.include(request))
     bookmarks = request.flag("allowWatchBookmarks")
     timeout = request.number("timeoutSeconds")
     lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
     watcher = ClientWatcher(shape, request.address.namespace, match)
-    start = _start(state, request, endpoint)
+    start = _start(request)
     endpoint.bucket.listeners.add(watcher)  # no await since the state was looked at
-    state.metrics.watchers.inc()
+    watchers.inc()
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
     request.streaming = True
     try:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        stream = _frames(state, watcher, start, match, lasts, bookmarks=bookmarks)
+        stream = _frames(request.state, watcher, start, match, lasts, bookmarks=bookmarks)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(None) as patience, contextlib.aclosing(stream) as frames:
             watcher.too_slow = lambda: patience.reschedule(loop.time() + _LAST_WORDS)
@@ -216,7 +217,7 @@ async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, sen
         watcher.too_slow = None
         gone.cancel()
         endpoint.bucket.listeners.discard(watcher)
-        state.metrics.watchers.dec()
+        watchers.dec()
 
 
 async def _disconnect(receive: Receive, watcher: ClientWatcher) -> None:
@@ -237,10 +238,10 @@ def _wrong_options(request: ApiRequest) -> Found:
         yield forbidden("continue", "continue is forbidden for watch")
 
 
-def _start(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> _Start:
-    bucket, namespace = endpoint.bucket, request.address.namespace
+def _start(request: ApiRequest) -> _Start:
+    bucket, namespace = request.endpoint.bucket, request.address.namespace
     asked = lists.parse_version(request)
-    current = state.registry.store.rv
+    current = request.registry.store.rv
     sends_initial = request.flag("sendInitialEvents")
     if sends_initial and asked is not None and asked > current:
         raise errors.too_large_version(asked, current)
