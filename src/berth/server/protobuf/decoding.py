@@ -62,11 +62,11 @@ def decode(body: bytes) -> dict[str, Json]:
     for field in fields(memoryview(body)[len(PREFIX) :]):
         if field.tag == 1:
             field.expect(BYTES)
-            type_meta |= {part.tag: SCALARS["string"](part) for part in fields(field.data)}
+            type_meta |= {part.tag: scalar(part, "string") for part in fields(field.data)}
         elif field.tag == 2:
             field.expect(BYTES)
             raw = field.data
-        elif field.tag == 3 and SCALARS["string"](field):
+        elif field.tag == 3 and scalar(field, "string"):
             raise ProtobufError("encoded contents are not supported")
     api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     if not api_version or not kind:
@@ -106,7 +106,7 @@ def _fill(target: dict[str, Json], message: str, data: memoryview, depth: int) -
 
 def _value(field: Field, kind: FieldType, depth: int, before: Json = None) -> Json:
     if not kind.message:
-        return SCALARS[kind.type](field)
+        return scalar(field, kind.type)
     field.expect(BYTES)
     shape = SHAPES.get(kind.type)
     found: dict[str, Json] = before if shape is None and isinstance(before, dict) else {}
@@ -121,7 +121,7 @@ def _entry(field: Field, kind: FieldType, depth: int) -> dict[str, Json]:
     key, given = "", default("string" if kind.message else kind.type)
     for part in fields(field.data):
         if part.tag == 1:
-            key = SCALARS["string"](part)
+            key = scalar(part, "string")
         elif part.tag == 2:
             given = part
     value = _value(given, kind, depth)
@@ -190,26 +190,14 @@ def _parsed(text: str, home: str) -> FieldType:
 
 
 def _text(field: Field) -> str:
-    field.expect(BYTES)
     try:
         return str(field.data, "utf-8")
     except UnicodeDecodeError:
         raise ProtobufError(f"field {field.tag}: text is not UTF-8") from None
 
 
-def _base64(field: Field) -> str:
-    field.expect(BYTES)
-    return b64encode(field.data).decode("ascii")
-
-
-def _bool(field: Field) -> bool:
-    field.expect(VARINT)
-    return field.number != 0
-
-
 def _whole(bits: int) -> Callable[[Field], int]:
     def read(field: Field) -> int:
-        field.expect(VARINT)
         number = field.number & ((1 << bits) - 1)
         return number - (1 << bits) if number >> (bits - 1) else number
 
@@ -217,7 +205,6 @@ def _whole(bits: int) -> Callable[[Field], int]:
 
 
 def _double(field: Field) -> float:
-    field.expect(FIXED64)
     (value,) = struct.unpack("<d", field.data)
     if not math.isfinite(value):
         raise ProtobufError(f"field {field.tag}: {value} has no JSON form")
@@ -227,7 +214,6 @@ def _double(field: Field) -> float:
 
 def _embedded(field: Field) -> Json:
     """JSON inside protobuf; nothing at all stands for null."""
-    field.expect(BYTES)
     if not field.data:
         return None
     try:
@@ -236,26 +222,31 @@ def _embedded(field: Field) -> Json:
         raise ProtobufError(f"field {field.tag}: embedded data is not JSON: {error}") from None
 
 
-SCALARS: dict[str, Callable[[Field], Json]] = {
-    "string": _text,
-    "bytes": _base64,
-    "bool": _bool,
-    "int32": _whole(32),
-    "int64": _whole(64),
-    "double": _double,
-    "json": _embedded,
+SCALARS: dict[str, tuple[int, Callable[[Field], Json]]] = {
+    "string": (BYTES, _text),
+    "bytes": (BYTES, lambda field: b64encode(field.data).decode("ascii")),
+    "bool": (VARINT, lambda field: field.number != 0),
+    "int32": (VARINT, _whole(32)),
+    "int64": (VARINT, _whole(64)),
+    "double": (FIXED64, _double),
+    "json": (BYTES, _embedded),
 }
-_NUMBERS = frozenset({"bool", "int32", "int64"})
+
+
+def scalar(field: Field, kind: str) -> Json:
+    wire, read = SCALARS[kind]
+    field.expect(wire)
+    return read(field)
 
 
 def default(kind: str) -> Field:
     """A field that was left out of a map entry."""
-    return Field(2, VARINT if kind in _NUMBERS else BYTES, 0, NOTHING)
+    return Field(2, SCALARS[kind][0], 0, NOTHING)
 
 
 def unpacked(field: Field, kind: str) -> Iterator[Field]:
     """The elements of a list of numbers, which may be written in one run of bytes."""
-    if field.wire != BYTES or kind not in _NUMBERS:
+    if field.wire != BYTES or SCALARS[kind][0] != VARINT:
         yield field
         return
     at = 0
