@@ -7,7 +7,6 @@ must name this server as its host, and come from no other site.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from berth.sockets import url_host
+from berth.sockets import is_address, url_host
 
 COOKIE = "berth_page_{port}"  # browsers send cookies to every port of a host: two pages must not share one
 _SESSIONS = 256
@@ -137,21 +136,10 @@ class Guard:
         name, _, port = names[0].rpartition(":")
         if port != str(self._port()) or not port:
             return False
-        return name.lower() in (*_LOCAL, self._host.lower()) or (self._is_everywhere and _is_address(name))
-
-    @property
-    def _is_everywhere(self) -> bool:
-        """Whether it listens on every address of the machine, and so is known by any of them."""
-        return self._host in ("0.0.0.0", "[::]")  # noqa: S104 - what the user asked for
-
-
-def _is_address(name: str) -> bool:
-    """Whether it is no name: only a name can be made to lead here by somebody else."""
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
+        if name.lower() in (*_LOCAL, self._host.lower()):
+            return True
+        # Who listens on every address of the machine is known by any of them.
+        return self._host in ("0.0.0.0", "[::]") and is_address(name.strip("[]"))  # noqa: S104 - as asked for
 
 
 def _is_from_here(headers: Headers) -> bool:

@@ -24,6 +24,7 @@ from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
 from berth.server.storage.bucket import ALL, Record, encode
 from berth.server.storage.selectors import Match
+from berth.server.tables.cells import table_head
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
@@ -82,10 +83,8 @@ async def list_(request: ApiRequest) -> Reply:
     records, metadata = _page(request, match)
     if form == TABLE:
         include = replies.include(request)
-        head = replies.table(endpoint, include)
-        del head["rows"]
         rows = await _each(records, lambda record: encode(replies.row(endpoint, record, include)))
-        return Reply(200, ListBody({**head, "metadata": metadata}, rows, "rows"))
+        return Reply(200, ListBody(table_head(endpoint.strategy.columns, metadata), rows, "rows"))
     head = head_of(endpoint, metadata)
     if form == PARTIAL:
         head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": replies.META_V1}

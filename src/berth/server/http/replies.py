@@ -104,18 +104,15 @@ def partial_data(record: Record) -> bytes:
     return encode(partial_metadata(decode(record.data)))
 
 
-def table(
-    endpoint: Endpoint, include_object: str, record: Record | None = None, *, headers: bool = True
-) -> RawObject:
-    """The table of one object, or of none."""
-    objects = [endpoint.object(record)] if record is not None else []
-    metadata = {"resourceVersion": str(record.rv)} if record is not None else {}
+def table(endpoint: Endpoint, include_object: str, record: Record, *, headers: bool = True) -> RawObject:
+    """The table of one object."""
+    objects, metadata = [endpoint.object(record)], {"resourceVersion": str(record.rv)}
     columns = endpoint.strategy.columns
     return render_table(columns, objects, time.time(), include_object, metadata=metadata, headers=headers)
 
 
 def row(endpoint: Endpoint, record: Record, include_object: str) -> RawObject:
-    """The one of an object in such a table."""
+    """The one of an object in a table of several."""
     return render_row(endpoint.strategy.columns, endpoint.object(record), time.time(), include_object)
 
 

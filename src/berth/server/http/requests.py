@@ -6,7 +6,6 @@ They may do so in the name of another (upstream: apiserver/pkg/endpoints/filters
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -40,6 +39,7 @@ from berth.server.registry.users import (
 from berth.server.registry.writes import Intent
 from berth.server.settings import SERVICE_NAMES, ServerSettings
 from berth.server.storage.selectors import selected_name
+from berth.sockets import is_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -261,7 +261,7 @@ class Gate:
     def __init__(self, settings: ServerSettings, registry: Registry) -> None:
         self._registry = registry
         self._header = f"bearer {registry.token}".encode()
-        self._names = {*SERVICE_NAMES, *LOOPBACK, *settings.allowed_hosts, settings.host} - WILDCARDS
+        self._names = {*SERVICE_NAMES, *LOOPBACK, settings.host} - WILDCARDS
         self._any_address = settings.host in WILDCARDS
         self._known_host = lru_cache(maxsize=256)(self._is_known)
 
@@ -292,15 +292,7 @@ class Gate:
         if found is None:
             return False
         name = found["name"] or found["address"]
-        if name in self._names:
-            return True
-        if not self._any_address:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in self._names or (self._any_address and is_address(name))
 
 
 def acting_user(registry: Registry, sender: User, headers: Iterable[tuple[bytes, bytes]]) -> User:

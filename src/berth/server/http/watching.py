@@ -24,7 +24,7 @@ from berth.server.registry.checks import Found, forbidden
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, WatchEvent, decode, encode
 from berth.server.storage.selectors import Match
-from berth.server.tables.cells import partial_metadata, render_table
+from berth.server.tables.cells import partial_metadata, table_head
 
 _log = logging.getLogger(__name__)
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -161,8 +161,7 @@ class ClientWatcher:
             obj.update(kind="PartialObjectMetadata", apiVersion=replies.META_V1)
         elif self._shape.form == TABLE:
             rows = [{"cells": [], "object": partial_metadata(obj)}]
-            metadata = {"resourceVersion": str(rv)}
-            obj = {**render_table((), (), 0.0, metadata=metadata, headers=False), "rows": rows}
+            obj = {**table_head((), {"resourceVersion": str(rv)}, headers=False), "rows": rows}
         return encode({"type": BOOKMARK, "object": obj}) + b"\n"
 
 

@@ -15,7 +15,7 @@ import msgspec
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
-MEMBER = "."
+MEMBER = "."  # marks where a path ends
 
 
 def field(name: str) -> str:
@@ -89,10 +89,6 @@ def holds(fields: dict[str, Any], path: Path) -> bool:
         if at is None:
             return False
     return not at or MEMBER in at
-
-
-def is_end(node: dict[str, Any]) -> bool:
-    return MEMBER in node
 
 
 def show(path: Path) -> str:

@@ -109,9 +109,6 @@ class Difference:
     removed: set[Path] = field(default_factory=set)
     modified: set[Path] = field(default_factory=set)
 
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.modified)
-
 
 def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
     difference = Difference()
@@ -239,7 +236,7 @@ def without(
         mark = marked.get(step)
         if mark is None:
             return item
-        if fieldset.is_end(mark):
+        if fieldset.MEMBER in mark:
             return MISSING
         at = (*path, step)
         left = without(item, inner, mark, owned, at, keep)

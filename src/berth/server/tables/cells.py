@@ -154,12 +154,17 @@ def render_table(
     `include_object` is ``None``, ``Metadata`` or ``Object``, as the query parameter has it;
     `metadata` is that of the list. In a watch, `headers` are wanted with the first event only.
     """
+    rows = [render_row(columns, obj, now, include_object) for obj in objects]
+    return {**table_head(columns, metadata or {}, headers=headers), "rows": rows}
+
+
+def table_head(columns: tuple[Column, ...], metadata: Mapping[str, Any], *, headers: bool = True) -> Object:
+    """What stands before the rows of a table."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": dict(metadata or {}),
+        "metadata": dict(metadata),
         "columnDefinitions": [column.header() for column in columns] if headers else None,
-        "rows": [render_row(columns, obj, now, include_object) for obj in objects],
     }
 
 
