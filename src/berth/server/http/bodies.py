@@ -22,6 +22,7 @@ from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, YamlError, without_nulls
 from berth.server import errors, protobuf
 from berth.server.http.requests import ApiRequest
+from berth.server.registry.strategy import SUBRESOURCES
 from berth.server.settings import BODY_LIMIT
 from berth.server.storage.bucket import encode
 
@@ -158,16 +159,21 @@ def check(request: ApiRequest, obj: RawObject) -> RawObject:
     return _checked(request, request.endpoint.schema, request.endpoint.resource.gvk, obj)
 
 
-def check_as(request: ApiRequest, gvk: Gvk, obj: RawObject) -> RawObject:
-    """The same for what is sent to a subresource, which has a kind of its own.
+def check_part(request: ApiRequest, obj: RawObject) -> RawObject:
+    """The same for what is sent to a subresource that has a kind of its own.
 
     Raises:
         StatusError: as above, or the object says it is of another kind (400).
     """
-    group, version, kind = gvk
-    api_version = f"{group}/{version}" if group else version
-    if obj.get("kind") not in (None, "", kind):
-        raise errors.bad_request(f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}')
+    part = SUBRESOURCES[request.address.subresource]
+    gvk = (part.group, part.version, part.kind)
+    api_version = f"{part.group}/{part.version}" if part.group else part.version
+    if part.older and obj.get("apiVersion") == part.older:
+        obj["apiVersion"] = api_version
+    if obj.get("kind") not in (None, "", part.kind):
+        raise errors.bad_request(
+            f'{obj["kind"]} in version "{part.version}" cannot be handled as a {part.kind}'
+        )
     if obj.get("apiVersion") not in (None, "", api_version):
         raise errors.bad_request(
             f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "

@@ -16,7 +16,7 @@ from berth.server.fields import mapping
 from berth.server.http import lists, watching
 from berth.server.http.bodies import (
     check,
-    check_as,
+    check_part,
     decode_body,
     decode_value,
     read_body,
@@ -137,7 +137,9 @@ async def _answer(request: ApiRequest) -> Reply:
     body, subresource = await _body_of(request), request.address.subresource
 
     def sent() -> RawObject:
-        return _part(request, _object_in(request, body)) if subresource else _own_object_in(request, body)
+        return (
+            check_part(request, _object_in(request, body)) if subresource else _own_object_in(request, body)
+        )
 
     obj = await request.state.workers.run(len(body), sent)
     answer, done = request.endpoint.strategy.answer(
@@ -339,19 +341,11 @@ async def _scaled(request: ApiRequest, body: bytes, change: Change) -> Reply:
 
     def propose() -> Write:
         record = writes.current(endpoint, request.key)
-        scale = _part(request, change(writes.scale_of(endpoint, record)))
+        scale = check_part(request, change(writes.scale_of(endpoint, record)))
         return writes.update_scale(request.registry, endpoint, record, scale, intent)
 
     write = await _written(request, body, propose)
     return of_object(writes.scale_of(endpoint, write.record))
-
-
-def _part(request: ApiRequest, obj: RawObject) -> RawObject:
-    """What was sent to a subresource that has a kind of its own, checked against that kind's schema."""
-    part = SUBRESOURCES[request.address.subresource]
-    if part.older and obj.get("apiVersion") == part.older:
-        obj["apiVersion"] = f"{part.group}/{part.version}"
-    return check_as(request, (part.group, part.version, part.kind), obj)
 
 
 async def _connect(request: ApiRequest) -> Reply:

@@ -288,11 +288,8 @@ def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
 def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list[Any]:
     key = node.merge_key
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patches):
-        return [
-            _settled(item)
-            for item in patches
-            if not (isinstance(item, dict) and item.get(_PATCH) == "replace")
-        ]
+        taken: list[Any] = _settled(patches)
+        return taken
     merged = list(held)
     places: dict[object, list[int]] = {}
     for index, other in enumerate(held):
