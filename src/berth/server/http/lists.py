@@ -60,21 +60,12 @@ def committed(request: ApiRequest) -> Record:
 
 
 def match_of(request: ApiRequest) -> Match:
-    endpoint, labels = request.endpoint, request.query.get("labelSelector")
-    fields = request.query.get("fieldSelector")
-    name = request.address.name or None
-    if not labels and not fields:
-        return _EVERYTHING if name is None else Match(name=name)
-    return Match(
-        selectors.parse_labels(labels) if labels else None,
-        selectors.parse_fields(fields, endpoint.bucket.fields, endpoint.strategy.field_aliases)
-        if fields
-        else (),
-        name,
+    query, endpoint = request.query, request.endpoint
+    labels = selectors.parse_labels(query.get("labelSelector", ""))
+    fields = selectors.parse_fields(
+        query.get("fieldSelector", ""), endpoint.bucket.fields, endpoint.strategy.field_aliases
     )
-
-
-_EVERYTHING = Match()
+    return Match(labels, fields, request.address.name or None)
 
 
 async def list_(request: ApiRequest) -> Reply:
