@@ -91,11 +91,9 @@ class Workers:
             StatusError: it takes too long (504).
         """
         end = time.monotonic() + _PATIENCE
-        try:
+        with contextlib.suppress(budget.BudgetError):
             if size < _LIGHT:
                 return _within(_AT_ONCE, work)
-        except budget.BudgetError:
-            pass
         with contextlib.suppress(budget.BudgetError):
             return await _by(end, self._large, lambda: _within(_LARGE, work))
         with contextlib.suppress(budget.BudgetError):

@@ -241,15 +241,13 @@ def _start(request: ApiRequest) -> _Start:
     bucket, namespace = request.endpoint.bucket, request.address.namespace
     asked = lists.parse_version(request)
     current = request.registry.store.rv
-    sends_initial = request.flag("sendInitialEvents")
-    if sends_initial and asked is not None and asked > current:
-        raise errors.too_large_version(asked, current)
-    if sends_initial:
+    if request.flag("sendInitialEvents"):
+        if asked is not None and asked > current:
+            raise errors.too_large_version(asked, current)
         return _Start(bucket.in_namespace(namespace), [], current, announce=True)
-    if not asked and "sendInitialEvents" not in request.query:
-        return _Start(bucket.in_namespace(namespace), [], current)
     if not asked:
-        return _Start([], [], current)
+        initial = [] if "sendInitialEvents" in request.query else bucket.in_namespace(namespace)
+        return _Start(initial, [], current)
     if not bucket.history.reaches(asked):
         message = f"too old resource version: {asked} ({bucket.history.trimmed})"
         return _Start([], [], current, error=errors.expired(message))

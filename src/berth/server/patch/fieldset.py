@@ -40,13 +40,11 @@ def encode(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _ordered(node: dict[str, Any]) -> dict[str, Any]:
-    """The same by name, level by level: to sort the paths would stop all threads while there are many."""
-    return {name: _marked(node[name]) for name in sorted(node)}
+    """The same by name, level by level: to sort the paths would stop all threads while there are many.
 
-
-def _marked(child: dict[str, Any]) -> dict[str, Any]:
-    """An element without children needs no mark."""
-    return {} if len(child) == 1 and MEMBER in child else _ordered(child)
+    An element without children needs no mark.
+    """
+    return {name: {} if [*node[name]] == [MEMBER] else _ordered(node[name]) for name in sorted(node)}
 
 
 def decode(fields: object) -> FieldSet:

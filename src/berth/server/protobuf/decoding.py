@@ -88,7 +88,7 @@ def _fill(target: dict[str, Json], message: str, data: memoryview, depth: int) -
         kind = known.get(field.tag)
         if kind is None:
             continue
-        if kind.inline:
+        if kind.name == ".":
             field.expect(BYTES)
             _fill(target, kind.type, field.data, depth + 1)
         elif kind.shape == "list":
@@ -118,7 +118,7 @@ def _value(field: Field, kind: FieldType, depth: int, before: Json = None) -> Js
 def _entry(field: Field, kind: FieldType, depth: int) -> dict[str, Json]:
     """One key of a map and its value; either may be left out if it is empty."""
     field.expect(BYTES)
-    key, given = "", default("string" if kind.message else kind.type)
+    key, given = "", Field(2, BYTES if kind.message else SCALARS[kind.type][0], 0, NOTHING)
     for part in fields(field.data):
         if part.tag == 1:
             key = scalar(part, "string")
@@ -140,10 +140,6 @@ class FieldType:
     shape: Shape
     keep: bool
     message: bool
-
-    @property
-    def inline(self) -> bool:
-        return self.name == "."
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -239,11 +235,6 @@ def scalar(field: Field, kind: str) -> Json:
     return read(field)
 
 
-def default(kind: str) -> Field:
-    """A field that was left out of a map entry."""
-    return Field(2, SCALARS[kind][0], 0, NOTHING)
-
-
 def unpacked(field: Field, kind: str) -> Iterator[Field]:
     """The elements of a list of numbers, which may be written in one run of bytes."""
     if field.wire != BYTES or SCALARS[kind][0] != VARINT:
@@ -281,10 +272,6 @@ def _int_or_string(found: dict[str, Json]) -> int | str:
     return value
 
 
-def _schema_or_bool(found: dict[str, Json]) -> Json:
-    return found["schema"] if "schema" in found else found.get("allows", False)
-
-
 SHAPES: dict[str, Callable[[dict[str, Json]], Json]] = {
     "meta.v1.Time": _time,
     "meta.v1.MicroTime": _micro_time,
@@ -296,6 +283,6 @@ SHAPES: dict[str, Callable[[dict[str, Json]], Json]] = {
     "authorization.v1.ExtraValue": lambda found: found.get("items", []),
     "apiextensions.v1.JSON": lambda found: found.get("raw"),
     "apiextensions.v1.JSONSchemaPropsOrArray": lambda found: found.get("jSONSchemas", found.get("schema")),
-    "apiextensions.v1.JSONSchemaPropsOrBool": _schema_or_bool,
+    "apiextensions.v1.JSONSchemaPropsOrBool": lambda found: found.get("schema", found.get("allows", False)),
     "apiextensions.v1.JSONSchemaPropsOrStringArray": lambda found: found.get("property", found.get("schema")),
 }
