@@ -42,7 +42,6 @@ class _Token(msgspec.Struct):
     rv: int
     start: tuple[str, str]
     v: str = "meta.k8s.io/v1"
-    remaining: int = 0
 
 
 async def get(request: ApiRequest) -> Reply:

@@ -168,7 +168,6 @@ def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
     return (
         reply.content_type is JSON_TYPE
         and size < _GZIP_FROM
-        and reply.status != 304
         and not reply.headers
         and not request.warnings
         and not request.notice

@@ -18,10 +18,6 @@ FieldSet = frozenset[Path]
 MEMBER = "."  # marks where a path ends
 
 
-def field(name: str) -> str:
-    return f"f:{name}"
-
-
 def keys(values: dict[str, Any]) -> str:
     return f"k:{quoted(dict(sorted(values.items())))}"
 
