@@ -6,6 +6,7 @@ Wording follows apimachinery's ``api/errors``: clients and people match on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import wraps
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
@@ -29,26 +30,20 @@ class DataDirError(RuntimeError):
     """What is on disk cannot be used; the message says which file it is and what to do."""
 
 
+@dataclass(eq=False)
 class StatusError(Exception):
     """A request that is refused; `status()` is the body of the answer."""
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        details: RawObject | None = None,
-        headers: Mapping[str, str] | None = None,
-        metadata: RawObject | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.details = details
-        self.headers = dict(headers or {})
-        self.metadata = metadata or {}
+    code: int
+    reason: str
+    message: str
+    _: KW_ONLY
+    details: RawObject | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    metadata: RawObject = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
 
     def status(self) -> RawObject:
         body: RawObject = {
@@ -74,7 +69,7 @@ def _qualified(resource: Named) -> str:
 def _details(resource: Named, name: str, **more: Any) -> RawObject:  # noqa: ANN401 - JSON values
     kind, group = resource if isinstance(resource, tuple) else (resource.plural, resource.group)
     details = {"name": name, "group": group, "kind": kind}
-    return {field: value for field, value in details.items() if value} | more
+    return {key: value for key, value in details.items() if value} | more
 
 
 def not_found(resource: Named, name: str) -> StatusError:
@@ -164,7 +159,7 @@ def method_not_allowed() -> StatusError:
 
 
 def expired(message: str, metadata: RawObject | None = None) -> StatusError:
-    return StatusError(410, "Expired", message, metadata=metadata)
+    return StatusError(410, "Expired", message, metadata=metadata or {})
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:

@@ -265,18 +265,17 @@ async def serving(
     Raises:
         berth.live.component.endpoint.ServingError: the port is taken.
     """
-    where = {"port": settings.port}  # known once we listen
-
-    def address(link: str) -> str:
-        return f"http://{url_host(settings.host)}:{where['port']}/?link={link}"
-
-    sessions = Sessions(settings.token, lambda link: told(address(link)))
-    page = PageServer(source, documents, settings.command, settings.flags)
-    guard = Guard(page.app(), sessions, host=settings.host, port=lambda: where["port"])
     listener = listen(settings.host, settings.port)
-    async with answering(guard, listener, connections=_CONNECTIONS) as port:
-        where["port"] = port
-        told(address(sessions.link))
+    port: int = listener.getsockname()[1]
+
+    def tell(link: str) -> None:
+        told(f"http://{url_host(settings.host)}:{port}/?link={link}")
+
+    sessions = Sessions(settings.token, tell)
+    page = PageServer(source, documents, settings.command, settings.flags)
+    guard = Guard(page.app(), sessions, host=settings.host, port=port)
+    async with answering(guard, listener, connections=_CONNECTIONS):
+        tell(sessions.link)
         try:
             yield port
         finally:

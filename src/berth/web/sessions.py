@@ -88,7 +88,7 @@ class Sessions:
 class Guard:
     """Lets a request pass if it is for this server, from this page, and from somebody who may."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: Callable[[], int]) -> None:
+    def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: int) -> None:
         self._app = app
         self._sessions = sessions
         self._host = url_host(host)
@@ -113,7 +113,7 @@ class Guard:
         link = QueryParams(scope["query_string"]).get("link") if path == "/" else None
         if link is not None and scope["method"] == "GET":  # who only asks for the head uses nothing up
             return self._opened(link, headers)
-        if path.startswith(_OPEN) or self._sessions.knows(headers, self._port()):
+        if path.startswith(_OPEN) or self._sessions.knows(headers, self._port):
             return None
         if self._sessions.takes_token(headers):
             return said(401, _STALE)
@@ -121,11 +121,11 @@ class Guard:
 
     def _opened(self, link: str, headers: Headers) -> Response:
         cookie = self._sessions.opened(link)
-        if cookie is None and not self._sessions.knows(headers, self._port()):
+        if cookie is None and not self._sessions.knows(headers, self._port):
             return _stale()
         answer = RedirectResponse("/", 303)
         if cookie is not None:
-            name = COOKIE.format(port=self._port())
+            name = COOKIE.format(port=self._port)
             answer.set_cookie(name, cookie, httponly=True, samesite="strict", path="/")
         return answer
 
@@ -134,7 +134,7 @@ class Guard:
         if len(names) != 1:
             return False
         name, _, port = names[0].rpartition(":")
-        if port != str(self._port()) or not port:
+        if port != str(self._port):
             return False
         if name.lower() in (*_LOCAL, self._host.lower()):
             return True
