@@ -18,7 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -192,12 +192,9 @@ def _text(field: Field) -> str:
         raise ProtobufError(f"field {field.tag}: text is not UTF-8") from None
 
 
-def _whole(bits: int) -> Callable[[Field], int]:
-    def read(field: Field) -> int:
-        number = field.number & ((1 << bits) - 1)
-        return number - (1 << bits) if number >> (bits - 1) else number
-
-    return read
+def _whole(bits: int, field: Field) -> int:
+    number = field.number & ((1 << bits) - 1)
+    return number - (1 << bits) if number >> (bits - 1) else number
 
 
 def _double(field: Field) -> float:
@@ -222,8 +219,8 @@ SCALARS: dict[str, tuple[int, Callable[[Field], Json]]] = {
     "string": (BYTES, _text),
     "bytes": (BYTES, lambda field: b64encode(field.data).decode("ascii")),
     "bool": (VARINT, lambda field: field.number != 0),
-    "int32": (VARINT, _whole(32)),
-    "int64": (VARINT, _whole(64)),
+    "int32": (VARINT, partial(_whole, 32)),
+    "int64": (VARINT, partial(_whole, 64)),
     "double": (FIXED64, _double),
     "json": (BYTES, _embedded),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from berth.kube.times import seconds_of
@@ -121,27 +121,20 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _cell(path: str, kind: str, allowance: _Allowance) -> Callable[[Object, float], Any]:
-    def cell(obj: Object, now: float) -> Any:  # noqa: ANN401
-        try:
-            found = next(find(obj, path, allowance), None)
-            shown = None if found is None else _shown(found, kind, now)
-            allowance.spend(len(shown) // _LETTERS if isinstance(shown, str) else 0)
-        except _SpentError:
-            return None
-        return shown
-
-    return cell
+def _cell(path: str, kind: str, allowance: _Allowance, obj: Object, now: float) -> Any:  # noqa: ANN401
+    try:
+        found = next(find(obj, path, allowance), None)
+        shown = None if found is None else _shown(found, kind, now)
+        allowance.spend(len(shown) // _LETTERS if isinstance(shown, str) else 0)
+    except _SpentError:
+        return None
+    return shown
 
 
-def _first_cell(allowance: _Allowance) -> Callable[[Object, float], Any]:
+def _first_cell(allowance: _Allowance, obj: Object, now: float) -> Any:  # noqa: ANN401
     """The name, with which every row begins."""
-
-    def cell(obj: Object, now: float) -> Any:  # noqa: ANN401
-        allowance.renew()
-        return NAME.cell(obj, now)
-
-    return cell
+    allowance.renew()
+    return NAME.cell(obj, now)
 
 
 def _shown(value: Any, kind: str, now: float) -> Any:  # noqa: ANN401
@@ -167,11 +160,11 @@ def columns(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ..
         return (NAME, AGE._replace(type="date"))
     allowance = _Allowance()
     return (
-        NAME._replace(cell=_first_cell(allowance)),
+        NAME._replace(cell=partial(_first_cell, allowance)),
         *(
             Column(
                 str(each.get("name", "")),
-                _cell(str(each.get("jsonPath", "")), str(each.get("type", "string")), allowance),
+                partial(_cell, str(each.get("jsonPath", "")), str(each.get("type", "string")), allowance),
                 type=str(each.get("type", "string")),
                 wide=bool(each.get("priority")),
                 format=str(each.get("format", "")),
