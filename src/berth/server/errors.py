@@ -5,19 +5,17 @@ Wording follows apimachinery's ``api/errors``: clients and people match on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from functools import wraps
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import RawObject
 from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 Named = Resource | tuple[str, str]  # a resource, or the name and the group of what is none
 
 _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
@@ -126,17 +124,13 @@ def unprocessable(message: str) -> StatusError:
     return StatusError(422, "Invalid", f"{REJECTED}: {message}")
 
 
-def refuse_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:
+@contextmanager
+def refuse_depth() -> Iterator[None]:
     """Make a value nested deeper than Python can walk a refusal like any other."""
-
-    @wraps(function)
-    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return function(*args, **kwargs)
-        except RecursionError:
-            raise bad_request("the object or the patch is nested too deeply") from None
-
-    return guarded
+    try:
+        yield
+    except RecursionError:
+        raise bad_request("the object or the patch is nested too deeply") from None
 
 
 def forbidden(resource: Named, name: str, why: str, causes: list[RawObject] | None = None) -> StatusError:

@@ -82,7 +82,7 @@ def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str]
     return (("f:status",),) if status_apart else ()
 
 
-@refuse_depth
+@refuse_depth()
 def apply(  # noqa: PLR0913 -- a request has that many parameters
     live: dict[str, Any] | None,
     config: dict[str, Any],

@@ -25,7 +25,7 @@ _MAX_COPIED = 3 * 1024 * 1024
 _MISSING = object()
 
 
-@refuse_depth
+@refuse_depth()
 def merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a merge patch is an object")
@@ -44,7 +44,7 @@ def _merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN40
     return merged
 
 
-@refuse_depth
+@refuse_depth()
 def json_patch(obj: dict[str, Any], operations: object) -> dict[str, Any]:
     """The object after all operations, or a :class:`StatusError` and no change at all."""
     if not isinstance(operations, list):
@@ -208,7 +208,7 @@ _ORDER = "$setElementOrder/"
 _GONE = object()
 
 
-@refuse_depth
+@refuse_depth()
 def strategic_merge_patch(obj: dict[str, Any], patch: object, schema: Schema) -> dict[str, Any]:
     if not isinstance(patch, dict):
         kind = json_type(patch)
