@@ -19,7 +19,7 @@ from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, decode, encode
-from berth.server.tables.cells import partial_metadata, render_row, render_table
+from berth.server.tables.cells import partial_metadata, render_row, table_head
 
 META_V1 = "meta.k8s.io/v1"
 JSON_TYPE = b"application/json"
@@ -106,13 +106,11 @@ def partial_data(record: Record) -> bytes:
 
 def table(endpoint: Endpoint, include_object: str, record: Record, *, headers: bool = True) -> RawObject:
     """The table of one object."""
-    objects, metadata = [endpoint.object(record)], {"resourceVersion": str(record.rv)}
-    columns = endpoint.strategy.columns
-    return render_table(columns, objects, time.time(), include_object, metadata=metadata, headers=headers)
+    head = table_head(endpoint.strategy.columns, {"resourceVersion": str(record.rv)}, headers=headers)
+    return {**head, "rows": [row(endpoint, record, include_object)]}
 
 
 def row(endpoint: Endpoint, record: Record, include_object: str) -> RawObject:
-    """The one of an object in a table of several."""
     return render_row(endpoint.strategy.columns, endpoint.object(record), time.time(), include_object)
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
@@ -179,10 +179,9 @@ def _as_of(record: Record, rv: int) -> Record:
 class _Start:
     """What a watch begins with."""
 
-    initial: list[Record]
-    missed: list[WatchEvent]
-    rv: int
-    announce: bool = False  # a bookmark after the initial state
+    initial: Sequence[Record] = ()
+    missed: Sequence[WatchEvent] = ()
+    announced: int | None = None  # the version in a bookmark after the initial state
     error: StatusError | None = None
 
 
@@ -244,14 +243,13 @@ def _start(request: ApiRequest) -> _Start:
     if request.flag("sendInitialEvents"):
         if asked is not None and asked > current:
             raise errors.too_large_version(asked, current)
-        return _Start(bucket.in_namespace(namespace), [], current, announce=True)
+        return _Start(bucket.in_namespace(namespace), announced=current)
     if not asked:
-        initial = [] if "sendInitialEvents" in request.query else bucket.in_namespace(namespace)
-        return _Start(initial, [], current)
+        return _Start(() if "sendInitialEvents" in request.query else bucket.in_namespace(namespace))
     if not bucket.history.reaches(asked):
         message = f"too old resource version: {asked} ({bucket.history.trimmed})"
-        return _Start([], [], current, error=errors.expired(message))
-    return _Start([], bucket.history.after(asked), max(current, asked))
+        return _Start(error=errors.expired(message))
+    return _Start(missed=bucket.history.after(asked))
 
 
 async def _frames(
@@ -272,8 +270,8 @@ async def _frames(
         for piece in replies.pieces(frames):
             yield piece
         await asyncio.sleep(0)
-    if start.announce:
-        yield watcher.bookmark(start.rv, initial_end=True)
+    if start.announced is not None:
+        yield watcher.bookmark(start.announced, initial_end=True)
     interval = state.settings.bookmark_interval
     due = loop.time() + interval
     while not state.stopping:
