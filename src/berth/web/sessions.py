@@ -60,9 +60,6 @@ class Sessions:
             return None
         self.link = secrets.token_urlsafe(32)
         self._new_link(self.link)
-        return self.begin()
-
-    def begin(self) -> str:
         cookie = secrets.token_urlsafe(32)
         self._cookies[cookie] = None
         while len(self._cookies) > _SESSIONS:

@@ -91,12 +91,8 @@ def age(timestamp: object, now: float) -> str:
     return UNKNOWN if moment is None else human_duration(now - moment)
 
 
-def _age(obj: Object, now: float) -> str:
-    return age(at(obj, "metadata", "creationTimestamp"), now)
-
-
 NAME = Column("Name", text("metadata", "name"), format="name")
-AGE = Column("Age", _age)
+AGE = Column("Age", lambda obj, now: age(at(obj, "metadata", "creationTimestamp"), now))
 CREATED_AT = Column("Created At", text("metadata", "creationTimestamp"), type="date")
 
 
