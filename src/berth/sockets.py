@@ -1,7 +1,8 @@
-"""Hosts as URLs have them, and ending the connections of a server."""
+"""Hosts as URLs have them, names and addresses, and ending the connections of a server."""
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
 def url_host(host: str) -> str:
     """A host as it stands in a URL: an IPv6 address has brackets."""
     return f"[{host}]" if ":" in host else host
+
+
+def is_address(name: str) -> bool:
+    """Whether it is no name: only a name can be made to lead here by somebody else."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def abort_connections(server: uvicorn.Server) -> None:

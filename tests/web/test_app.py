@@ -47,7 +47,7 @@ def play(script: Script, *, token: str | None = None, source: DumpSource | None 
     async def run() -> None:
         sessions = Sessions(token, lambda _: None)
         page = PageServer(source or dump(), DOCUMENTS, "-f dump.yaml")
-        guard = Guard(page.app(), sessions, host="127.0.0.1", port=lambda: PORT)
+        guard = Guard(page.app(), sessions, host="127.0.0.1", port=PORT)
         try:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=HERE) as client:
                 await script(client, sessions)
@@ -117,9 +117,7 @@ def test_two_pages_on_one_machine_do_not_shut_each_other_out() -> None:
     async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
         await enter(client, sessions)
         other = Sessions(None, lambda _: None)
-        beside = Guard(
-            PageServer(dump(), DOCUMENTS, "").app(), other, host="127.0.0.1", port=lambda: PORT + 1
-        )
+        beside = Guard(PageServer(dump(), DOCUMENTS, "").app(), other, host="127.0.0.1", port=PORT + 1)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(beside),
             base_url=f"http://127.0.0.1:{PORT + 1}",
@@ -150,7 +148,7 @@ def test_a_page_for_every_address_is_known_by_each(name: str, status: int) -> No
     """Listening on all addresses, it answers to any of them, and still to no foreign name."""
 
     async def script(_: httpx.AsyncClient, sessions: Sessions) -> None:
-        guard = Guard(PageServer(dump(), DOCUMENTS, "").app(), sessions, host="0.0.0.0", port=lambda: PORT)  # noqa: S104
+        guard = Guard(PageServer(dump(), DOCUMENTS, "").app(), sessions, host="0.0.0.0", port=PORT)  # noqa: S104
         async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=HERE) as everywhere:
             answer = await everywhere.get("/api/v1/overview", headers={"Host": f"{name}:{PORT}"})
         assert answer.status_code == status
@@ -300,7 +298,7 @@ def test_large_answers_are_compressed_for_who_can_read_it() -> None:
                 page_source.board.pods["default", "runs"].__class__("d", f"p{i}", "w", "n0", "Running", 1, 1)
             )
         page = PageServer(page_source, DOCUMENTS, "")
-        guard = Guard(page.app(), sessions, host="127.0.0.1", port=lambda: PORT)
+        guard = Guard(page.app(), sessions, host="127.0.0.1", port=PORT)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(guard), base_url=HERE, cookies=client.cookies
         ) as other:

@@ -210,7 +210,7 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_shown(monkeypatch: pytest
     async def script(_: FakeApi, source: LiveSource) -> None:
         source.want()
         await eventually(lambda: not source.loading)
-        assert [missing.resource for missing in source.missing] == ["poddisruptionbudgets.policy"]
+        assert [missing["resource"] for missing in source.missing] == ["poddisruptionbudgets.policy"]
         assert "n1" in source.board.nodes
         forbidden.clear()
         await eventually(lambda: not source.missing)

@@ -153,7 +153,7 @@ def _authority(pki: Path, now: dt.datetime) -> Authority:
 
 def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, authority: Authority) -> None:
     key_file, cert_file = pki / "server.key", pki / "server.crt"
-    hosts = (*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts)
+    hosts = (*SERVICE_NAMES, *LOOPBACK, settings.host)
     if key_file.exists() and cert_file.exists():
         current = _own_certificate(cert_file, key_file)
         if (

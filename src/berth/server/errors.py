@@ -5,18 +5,17 @@ Wording follows apimachinery's ``api/errors``: clients and people match on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import RawObject
 from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 Named = Resource | tuple[str, str]  # a resource, or the name and the group of what is none
 
 _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
@@ -29,26 +28,20 @@ class DataDirError(RuntimeError):
     """What is on disk cannot be used; the message says which file it is and what to do."""
 
 
+@dataclass(eq=False)
 class StatusError(Exception):
     """A request that is refused; `status()` is the body of the answer."""
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        details: RawObject | None = None,
-        headers: Mapping[str, str] | None = None,
-        metadata: RawObject | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.details = details
-        self.headers = dict(headers or {})
-        self.metadata = metadata or {}
+    code: int
+    reason: str
+    message: str
+    _: KW_ONLY
+    details: RawObject | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    metadata: RawObject = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
 
     def status(self) -> RawObject:
         body: RawObject = {
@@ -74,7 +67,7 @@ def _qualified(resource: Named) -> str:
 def _details(resource: Named, name: str, **more: Any) -> RawObject:  # noqa: ANN401 - JSON values
     kind, group = resource if isinstance(resource, tuple) else (resource.plural, resource.group)
     details = {"name": name, "group": group, "kind": kind}
-    return {field: value for field, value in details.items() if value} | more
+    return {key: value for key, value in details.items() if value} | more
 
 
 def not_found(resource: Named, name: str) -> StatusError:
@@ -131,17 +124,13 @@ def unprocessable(message: str) -> StatusError:
     return StatusError(422, "Invalid", f"{REJECTED}: {message}")
 
 
-def refuse_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:
+@contextmanager
+def refuse_depth() -> Iterator[None]:
     """Make a value nested deeper than Python can walk a refusal like any other."""
-
-    @wraps(function)
-    def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return function(*args, **kwargs)
-        except RecursionError:
-            raise bad_request("the object or the patch is nested too deeply") from None
-
-    return guarded
+    try:
+        yield
+    except RecursionError:
+        raise bad_request("the object or the patch is nested too deeply") from None
 
 
 def forbidden(resource: Named, name: str, why: str, causes: list[RawObject] | None = None) -> StatusError:
@@ -164,7 +153,7 @@ def method_not_allowed() -> StatusError:
 
 
 def expired(message: str, metadata: RawObject | None = None) -> StatusError:
-    return StatusError(410, "Expired", message, metadata=metadata)
+    return StatusError(410, "Expired", message, metadata=metadata or {})
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from berth.kube.objects import RawObject
@@ -62,13 +61,10 @@ def without(obj: RawObject, *names: str) -> RawObject:
 def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
     """Set a condition in a pod's status; the time moves only when its status does."""
     status = pod.setdefault("status", {})
-    conditions = [copy.copy(item) for item in status.get("conditions") or ()]
-    for i, item in enumerate(conditions):
-        if item.get("type") == condition["type"]:
-            same = item.get("status") == condition["status"]
-            moved = item.get("lastTransitionTime") if same else now
-            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": moved, **condition}
-            break
-    else:
-        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
+    conditions = list(status.get("conditions") or ())
+    kinds = [item.get("type") for item in conditions]
+    place = kinds.index(condition["type"]) if condition["type"] in kinds else len(kinds)
+    known = conditions[place] if place < len(kinds) else {}
+    moved = known.get("lastTransitionTime") if known.get("status") == condition["status"] else now
+    conditions[place : place + 1] = [{"lastProbeTime": None, "lastTransitionTime": moved, **condition}]
     status["conditions"] = conditions

@@ -39,7 +39,6 @@ class ServerSettings:
     gates: FeatureGates = DEFAULT_GATES
     version: KubernetesVersion = NEWEST  # the one it is like
     token: str | None = None  # by default made once and kept in the data directory
-    allowed_hosts: tuple[str, ...] = ()  # names a client may use besides loopback and `host`
     policy: AdmissionPolicy = DEFAULT_POLICY  # about required anti-affinity
     exclusive_charge: str = LARGEST  # for a domain that a pod without a node keeps for itself
     daemon_namespaces: frozenset[str] = frozenset({SYSTEM_NAMESPACE})  # whom nobody keeps out

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -40,8 +41,6 @@ _LARGEST_REQUEST = 256 << 10
 _VARIES = {"Vary": "Accept-Encoding"}
 _CONNECTIONS = 1024  # every open page keeps one
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 class PageServer:
     """Answers for one cluster."""
@@ -57,13 +56,16 @@ class PageServer:
         self._overview: tuple[object, bytes, bytes] | None = None  # of which state, plain and compressed
 
     def app(self) -> Starlette:
-        api = {
+        asked: dict[str, Question] = {
+            "constraints": questions.constraints,
+            "pending": questions.pending,
+            "audit": self._documents.audit,
+            "simulation": self._documents.simulation,
+        }
+        api: dict[str, Callable[[Request], Awaitable[Response]]] = {
+            **{name: partial(self._ask, name=name, question=question) for name, question in asked.items()},
             "overview": self.overview,
             "changes": self.changes,
-            "constraints": self._asking("constraints", questions.constraints),
-            "pending": self._asking("pending", questions.pending),
-            "audit": self._asking("audit", self._documents.audit),
-            "simulation": self._asking("simulation", self._documents.simulation),
             "pods/{namespace}/{name}": self.pod,
             "nodes/{name}": self.node,
             "events": self.events,
@@ -159,12 +161,6 @@ class PageServer:
         return await self._ask(request, "fleet simulation", lambda _: place(listing, live))
 
     # --- what takes thought -------------------------------------------------------------------------
-
-    def _asking(self, name: str, question: Question) -> Endpoint:
-        async def answer(request: Request) -> Response:
-            return await self._ask(request, name, question)
-
-        return answer
 
     async def pod(self, request: Request) -> Response:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
@@ -265,18 +261,17 @@ async def serving(
     Raises:
         berth.live.component.endpoint.ServingError: the port is taken.
     """
-    where = {"port": settings.port}  # known once we listen
-
-    def address(link: str) -> str:
-        return f"http://{url_host(settings.host)}:{where['port']}/?link={link}"
-
-    sessions = Sessions(settings.token, lambda link: told(address(link)))
-    page = PageServer(source, documents, settings.command, settings.flags)
-    guard = Guard(page.app(), sessions, host=settings.host, port=lambda: where["port"])
     listener = listen(settings.host, settings.port)
-    async with answering(guard, listener, connections=_CONNECTIONS) as port:
-        where["port"] = port
-        told(address(sessions.link))
+    port: int = listener.getsockname()[1]
+
+    def tell(link: str) -> None:
+        told(f"http://{url_host(settings.host)}:{port}/?link={link}")
+
+    sessions = Sessions(settings.token, tell)
+    page = PageServer(source, documents, settings.command, settings.flags)
+    guard = Guard(page.app(), sessions, host=settings.host, port=port)
+    async with answering(guard, listener, connections=_CONNECTIONS):
+        tell(sessions.link)
         try:
             yield port
         finally:

@@ -170,6 +170,5 @@ def _dictionary(values: Iterable[object]) -> Document:
 
 def _label_sets(rows: Iterable[Mapping[str, str]]) -> Document:
     """The same for sets of labels, which the pods of a workload have in common."""
-    found: dict[frozenset[tuple[str, str]], int] = {}
-    numbers = [found.setdefault(frozenset(labels.items()), len(found)) for labels in rows]
-    return {"values": [dict(each) for each in found], "rows": numbers}
+    found = _dictionary(frozenset(labels.items()) for labels in rows)
+    return {**found, "values": [dict(each) for each in found["values"]]}

@@ -22,7 +22,7 @@ from msgspec import to_builtins
 from berth.engine.offline.audit import WorkloadMoves, wanted_moves
 from berth.engine.offline.explanation import Explanation, explain
 from berth.engine.offline.lookup import find
-from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
+from berth.engine.offline.simulation import UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import ConstraintDomains, constraint_domains
 from berth.kube.objects import RawObject
@@ -140,7 +140,7 @@ def explanation(snapshot: Snapshot, namespace: str, name: str, documents: Comman
     Raises:
         berth.engine.offline.lookup.NotFoundError: there is no such pod; the message lists near names.
     """
-    simulation: Simulation = simulate(snapshot)
+    simulation = simulate(snapshot)
     entry = find(simulation, name, namespace)
     return documents.explanation(explain(simulation, entry), simulation.snapshot)
 

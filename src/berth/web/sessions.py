@@ -7,7 +7,6 @@ must name this server as its host, and come from no other site.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from berth.sockets import url_host
+from berth.sockets import is_address, url_host
 
 COOKIE = "berth_page_{port}"  # browsers send cookies to every port of a host: two pages must not share one
 _SESSIONS = 256
@@ -61,9 +60,6 @@ class Sessions:
             return None
         self.link = secrets.token_urlsafe(32)
         self._new_link(self.link)
-        return self.begin()
-
-    def begin(self) -> str:
         cookie = secrets.token_urlsafe(32)
         self._cookies[cookie] = None
         while len(self._cookies) > _SESSIONS:
@@ -89,7 +85,7 @@ class Sessions:
 class Guard:
     """Lets a request pass if it is for this server, from this page, and from somebody who may."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: Callable[[], int]) -> None:
+    def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: int) -> None:
         self._app = app
         self._sessions = sessions
         self._host = url_host(host)
@@ -114,7 +110,7 @@ class Guard:
         link = QueryParams(scope["query_string"]).get("link") if path == "/" else None
         if link is not None and scope["method"] == "GET":  # who only asks for the head uses nothing up
             return self._opened(link, headers)
-        if path.startswith(_OPEN) or self._sessions.knows(headers, self._port()):
+        if path.startswith(_OPEN) or self._sessions.knows(headers, self._port):
             return None
         if self._sessions.takes_token(headers):
             return said(401, _STALE)
@@ -122,11 +118,11 @@ class Guard:
 
     def _opened(self, link: str, headers: Headers) -> Response:
         cookie = self._sessions.opened(link)
-        if cookie is None and not self._sessions.knows(headers, self._port()):
+        if cookie is None and not self._sessions.knows(headers, self._port):
             return _stale()
         answer = RedirectResponse("/", 303)
         if cookie is not None:
-            name = COOKIE.format(port=self._port())
+            name = COOKIE.format(port=self._port)
             answer.set_cookie(name, cookie, httponly=True, samesite="strict", path="/")
         return answer
 
@@ -135,23 +131,12 @@ class Guard:
         if len(names) != 1:
             return False
         name, _, port = names[0].rpartition(":")
-        if port != str(self._port()) or not port:
+        if port != str(self._port):
             return False
-        return name.lower() in (*_LOCAL, self._host.lower()) or (self._is_everywhere and _is_address(name))
-
-    @property
-    def _is_everywhere(self) -> bool:
-        """Whether it listens on every address of the machine, and so is known by any of them."""
-        return self._host in ("0.0.0.0", "[::]")  # noqa: S104 - what the user asked for
-
-
-def _is_address(name: str) -> bool:
-    """Whether it is no name: only a name can be made to lead here by somebody else."""
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
+        if name.lower() in (*_LOCAL, self._host.lower()):
+            return True
+        # Who listens on every address of the machine is known by any of them.
+        return self._host in ("0.0.0.0", "[::]") and is_address(name.strip("[]"))  # noqa: S104 - as asked for
 
 
 def _is_from_here(headers: Headers) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
@@ -60,14 +59,6 @@ class UntypedObject(TypedObject, frozen=True):
     status: RawObject | None = None
 
 
-@dataclass(slots=True)
-class UnreadableKind:
-    """A kind that cannot be read, and why."""
-
-    resource: str
-    why: str
-
-
 class ClusterSource(ABC):
     """A cluster that the page can show.
 
@@ -91,8 +82,9 @@ class ClusterSource(ABC):
         self._wanted = asyncio.Event()
 
     @property
-    def missing(self) -> list[UnreadableKind]:
-        return [UnreadableKind(resource.name, why) for resource, why in self._missing.items() if why]
+    def missing(self) -> list[dict[str, str]]:
+        """The kinds that cannot be read, and why."""
+        return [{"resource": resource.name, "why": why} for resource, why in self._missing.items() if why]
 
     def want(self) -> None:
         """Somebody looks."""

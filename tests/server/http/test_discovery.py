@@ -7,21 +7,25 @@ import json
 import msgspec
 import pytest
 
+from berth.kube.versions import NEWEST
 from berth.server.http import documents
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import served
 
 WIDGETS = served("example.com/v1beta1", "Widget")
+GROUPS = documents.groups_of(BUILTIN)
 
 
 def test_groups_list_every_version_once() -> None:
     """The core group is not among the groups; the preferred version comes first."""
     newer = msgspec.structs.replace(WIDGETS, version="v1")
-    listed = documents.api_group_list([*BUILTIN, WIDGETS, newer])["groups"]
-    names = [group["name"] for group in listed]
+    groups = documents.groups_of([*BUILTIN, WIDGETS, newer])
+    listed = documents.legacy(groups, "/apis")
+    assert listed is not None
+    names = [group["name"] for group in listed["groups"]]
     assert len(names) == len(set(names))
     assert "" not in names
-    group = documents.api_group([WIDGETS, newer], "example.com")
+    group = documents.legacy(groups, "/apis/example.com")
     assert group is not None
     assert group["preferredVersion"]["version"] == "v1"
     assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
@@ -29,7 +33,7 @@ def test_groups_list_every_version_once() -> None:
 
 def test_resource_list_has_subresources_with_their_kinds() -> None:
     """Discovery lists subresources under the kinds they are read and written as."""
-    document = documents.api_resource_list(BUILTIN, "apps", "v1")
+    document = documents.legacy(GROUPS, "/apis/apps/v1")
     assert document is not None
     entries = {each["name"]: each for each in document["resources"]}
     assert document["groupVersion"] == "apps/v1"
@@ -44,22 +48,21 @@ def test_resource_list_has_subresources_with_their_kinds() -> None:
 
 def test_unknown_groups_are_none() -> None:
     """There is no discovery document for an unknown group or version."""
-    assert documents.api_group(BUILTIN, "nope") is None
-    assert documents.api_group(BUILTIN, "") is None
-    assert documents.api_resource_list(BUILTIN, "apps", "v9") is None
+    for path in ("/apis/nope", "/apis//", "/apis/apps/v9", "/api/v9", "/nope"):
+        assert documents.legacy(GROUPS, path) is None
 
 
 @pytest.mark.parametrize("version", documents.AGGREGATED_VERSIONS)
 def test_aggregated_says_what_the_legacy_form_says(version: str) -> None:
     """Both forms name the same resources with the same verbs."""
     for core in (True, False):
-        document = documents.aggregated(BUILTIN, core=core, version=version)
+        document = documents.aggregated(GROUPS, core=core, version=version)
         assert f"apidiscovery.k8s.io/{version}" == document["apiVersion"]
         for group in document["items"]:
             for held in group["versions"]:
-                legacy = documents.api_resource_list(
-                    BUILTIN, group["metadata"].get("name", ""), held["version"]
-                )
+                name = group["metadata"].get("name")
+                root = f"/apis/{name}" if name else "/api"
+                legacy = documents.legacy(GROUPS, f"{root}/{held['version']}")
                 assert legacy is not None
                 expected = {each["name"]: each["verbs"] for each in legacy["resources"]}
                 found = {}
@@ -76,14 +79,10 @@ def test_versions_are_ranked_as_kubernetes_ranks_them() -> None:
     assert wanted == documents.by_priority(sorted(wanted))
 
 
-def test_etag_follows_the_body() -> None:
-    """The ETag is the same for the same body and differs for another."""
-    assert documents.etag(b"a") == documents.etag(b"a") != documents.etag(b"b")
-
-
 def test_documents_are_json() -> None:
     """/version and /api can be written as JSON and say what clients look for."""
-    version, versions = json.loads(json.dumps([documents.version_info(), documents.api_versions("h:6443")]))
+    found = [documents.version_info(NEWEST), documents.legacy(GROUPS, "/api")]
+    version, versions = json.loads(json.dumps(found))
     assert version["gitVersion"].startswith(f"v{version['major']}.{version['minor']}.")
     assert (versions["kind"], versions["versions"]) == ("APIVersions", ["v1"])
-    assert versions["serverAddressByClientCIDRs"][0]["serverAddress"] == "h:6443"
+    assert versions["serverAddressByClientCIDRs"] == [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]

@@ -66,7 +66,8 @@ def _check(store: Store, model: _Model, chance: random.Random) -> None:
 def _check_past(bucket: Bucket, wanted: dict[Key, int], version: int) -> None:
     """Either the state of that moment, exactly, or the admission that it is not known any more."""
     for space in ("", "one"):
-        found = bucket.at(version, space)
+        page = bucket.page_at(version, space)
+        found = page[0] if page is not None else None
         if found is not None:
             expected = {key: rv for key, rv in wanted.items() if not space or key[0] == space}
             assert {record.key: record.rv for record in found} == expected
@@ -138,7 +139,7 @@ def test_history_is_bounded_in_bytes(tmp_path: Path) -> None:
         assert store._history_size == large.history.size + small.history.size
         result = held, len(large.history.events), len(small.history.events)
         assert not large.history.reaches(1)
-        assert large.at(store.rv, "") == [large.records["", "a"]]
+        assert large.page_at(store.rv, "") == ([large.records["", "a"]], 0)
         store.close()
         return result
 

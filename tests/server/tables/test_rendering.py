@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.server.registry.kinds import STRATEGIES
-from berth.server.tables.cells import Column, render_table
+from berth.server.tables.cells import Column, table_head
+from tests.server.tables.rendering import render_table
 from tests.support.manifests.api_objects import PROPERTY
 
 NOW = 600.0
@@ -202,7 +203,7 @@ def test_what_comes_with_a_row() -> None:
     assert (row["object"]["kind"], row["object"]["metadata"]) == ("PartialObjectMetadata", {"name": "x"})
     assert render_table(pods, [obj], NOW, "Object")["rows"][0]["object"] is obj
     assert "object" not in render_table(pods, [obj], NOW, "None")["rows"][0]
-    listed = render_table(pods, [], NOW, metadata={"resourceVersion": "5"}, headers=False)
+    listed = table_head(pods, {"resourceVersion": "5"}, headers=False)
     assert (listed["metadata"], listed["columnDefinitions"]) == ({"resourceVersion": "5"}, None)
 
 

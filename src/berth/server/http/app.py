@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 
 from berth.server import errors
 from berth.server.connections import CYCLE, LASTING, tidy
@@ -52,15 +51,25 @@ class Api:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Run the background tasks from the server's start to its end (ASGI lifespan)."""
+        registry, settings = self._state.registry, self._state.settings
         await receive()
-        async with _running(self._state):
+        registry.store.start(asyncio.get_running_loop())
+        await bootstrap.fill(registry, settings)
+        work = (expire(registry, settings.event_ttl), bootstrap.keep(registry, settings), tidy())
+        tasks = [asyncio.create_task(each) for each in work]
+        self._state.ready = True
+        try:
             await send({"type": "lifespan.startup.complete"})
             await receive()
+        finally:
+            for task in tasks:
+                task.cancel()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["raw_path"].decode("latin-1") if "raw_path" in scope else scope["path"]
         request = ApiRequest(
+            self._state,
             scope["method"],
             path,
             parse_path(path) or _NOWHERE,
@@ -103,8 +112,8 @@ class Api:
         endpoint = self._state.registry.lookup(address.group, address.version, address.plural)
         if endpoint is None:
             raise errors.unknown_path()
-        request.resource = endpoint.resource.plural
-        return await handlers.handle(self._state, request, endpoint, send)
+        request.endpoint, request.resource = endpoint, endpoint.resource.plural
+        return await handlers.handle(request, send)
 
 
 def _headers(given: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -125,21 +134,3 @@ def _failed(error: Exception, request: ApiRequest) -> Reply:
         return of_error(errors.internal(str(error)))
     _log.error("request failed method=%s path=%s", request.method, request.path, exc_info=error)
     return of_error(errors.internal(f"{type(error).__name__}: {error}"))
-
-
-@asynccontextmanager
-async def _running(state: ServerState) -> AsyncIterator[None]:
-    """What is done as long as the server runs, beside answering."""
-    state.registry.store.start(asyncio.get_running_loop())
-    await bootstrap.fill(state.registry, state.settings)
-    tasks = [
-        asyncio.create_task(expire(state.registry, state.settings.event_ttl)),
-        asyncio.create_task(bootstrap.keep(state.registry, state.settings)),
-        asyncio.create_task(tidy()),
-    ]
-    state.ready = True
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from berth.kube.objects import RawObject
-from berth.kube.schema import Schema, SchemaRegistry, budget
+from berth.kube.schema import Schema, budget
 from berth.kube.schema.scalars import json_type
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, YamlError, without_nulls
 from berth.server import errors, protobuf
 from berth.server.http.requests import ApiRequest
-from berth.server.registry.strategy import Endpoint
+from berth.server.registry.strategy import SUBRESOURCES
 from berth.server.settings import BODY_LIMIT
 from berth.server.storage.bucket import encode
 
@@ -61,8 +61,9 @@ async def read_body(request: ApiRequest) -> bytes:
             raise errors.StatusError(408, "Timeout", "the body did not arrive in time")
 
 
-def decode_body(request: ApiRequest, body: bytes, content_type: str) -> RawObject:
+def decode_body(request: ApiRequest, body: bytes) -> RawObject:
     """The object in a body; YAML or protobuf where the content type says so."""
+    content_type = request.content_type
     if content_type == protobuf.CONTENT_TYPE:
         try:
             return protobuf.decode(body)
@@ -149,31 +150,36 @@ def _refuse_infinite(value: object) -> None:
 # --- schemas
 
 
-def check(request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> RawObject:
+def check(request: ApiRequest, obj: RawObject) -> RawObject:
     """The object as its schema knows it.
 
     Raises:
         StatusError: a value has the wrong type, or a field is unknown and that is to be refused (400).
     """
-    return _checked(request, endpoint.schema, endpoint.resource.gvk, obj)
+    return _checked(request, request.endpoint.schema, request.endpoint.resource.gvk, obj)
 
 
-def check_as(request: ApiRequest, schemas: SchemaRegistry, gvk: Gvk, obj: RawObject) -> RawObject:
-    """The same for what is sent to a subresource, which has a kind of its own.
+def check_part(request: ApiRequest, obj: RawObject) -> RawObject:
+    """The same for what is sent to a subresource that has a kind of its own.
 
     Raises:
         StatusError: as above, or the object says it is of another kind (400).
     """
-    group, version, kind = gvk
-    api_version = f"{group}/{version}" if group else version
-    if obj.get("kind") not in (None, "", kind):
-        raise errors.bad_request(f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}')
+    part = SUBRESOURCES[request.address.subresource]
+    gvk = (part.group, part.version, part.kind)
+    api_version = f"{part.group}/{part.version}" if part.group else part.version
+    if part.older and obj.get("apiVersion") == part.older:
+        obj["apiVersion"] = api_version
+    if obj.get("kind") not in (None, "", part.kind):
+        raise errors.bad_request(
+            f'{obj["kind"]} in version "{part.version}" cannot be handled as a {part.kind}'
+        )
     if obj.get("apiVersion") not in (None, "", api_version):
         raise errors.bad_request(
             f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
             f"({api_version})"
         )
-    return _checked(request, schemas.for_kind(*gvk), gvk, obj)
+    return _checked(request, request.registry.schemas.for_kind(*gvk), gvk, obj)
 
 
 def _checked(request: ApiRequest, schema: Schema | None, gvk: Gvk, obj: RawObject) -> RawObject:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from berth.kube.objects import RawObject
-from berth.kube.versions import NEWEST, KubernetesVersion
+from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.credentials import ALGORITHM
 from berth.server.http.replies import JSON_TYPE, Reply, of_object
@@ -29,16 +29,7 @@ from berth.server.storage.bucket import encode
 _JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CHECKS = ("ping", "log", "store")
-_PATHS = (
-    "/apis",
-    "/healthz",
-    "/livez",
-    "/metrics",
-    "/openapi/v2",
-    "/openapi/v3",
-    "/readyz",
-    "/version",
-)
+_PATHS = ("/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 
@@ -127,7 +118,7 @@ class Documents:
         """A document that is made once; by its tag a client says that it has it already."""
         if key not in self._made:
             body = make()
-            self._made[key] = (body, etag(body))
+            self._made[key] = (body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
         body, tag = self._made[key]
         headers = {"ETag": tag, "Vary": "Accept"} if tagged else {}
         if tagged and _is_held(request, tag):
@@ -135,22 +126,10 @@ class Documents:
         return Reply(200, body, content_type, headers)
 
     def _document(self, path: str, form: str) -> object:
-        resources = self._state.registry.resources()
+        groups = groups_of(self._state.registry.resources())
         if form:
-            return aggregated(resources, core=path == "/api", version=form)
-        match path.split("/")[1:]:
-            case ["api"]:
-                found: object | None = api_versions()
-            case ["apis"]:
-                found = api_group_list(resources)
-            case ["api", version]:
-                found = api_resource_list(resources, "", version)
-            case ["apis", group]:
-                found = api_group(resources, group)
-            case ["apis", group, version]:
-                found = api_resource_list(resources, group, version)
-            case _:
-                found = None
+            return aggregated(groups, core=path == "/api", version=form)
+        found = legacy(groups, path)
         if found is None:
             raise errors.unknown_path()
         return found
@@ -210,7 +189,7 @@ def _quality(text: str) -> float:
 # --- discovery
 
 
-def version_info(version: KubernetesVersion = NEWEST) -> dict[str, str]:
+def version_info(version: KubernetesVersion) -> dict[str, str]:
     """The answer to ``/version``."""
     major, minor = version.name.split(".")
     return {
@@ -226,40 +205,40 @@ def version_info(version: KubernetesVersion = NEWEST) -> dict[str, str]:
     }
 
 
-def etag(body: bytes) -> str:
-    """A quoted entity tag; equal bodies have equal tags."""
-    return f'"{hashlib.sha512(body).hexdigest().upper()}"'
+Groups = dict[str, dict[str, list["ServedResource"]]]
 
 
-def api_versions(server_address: str = "") -> dict[str, Any]:
-    """The answer to ``/api``."""
+def groups_of(resources: Iterable[ServedResource]) -> Groups:
+    """Resources by group in the order given, and by version, the preferred one first."""
+    groups: Groups = {}
+    for resource in resources:
+        groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+        group: {version: versions[version] for version in by_priority(list(versions))}
+        for group, versions in groups.items()
     }
 
 
-def api_group_list(resources: Iterable[ServedResource]) -> dict[str, Any]:
-    """The answer to ``/apis``."""
-    return {
-        "kind": "APIGroupList",
-        "apiVersion": "v1",
-        "groups": [_group(name, versions) for name, versions in _groups(resources).items() if name],
-    }
+def legacy(groups: Groups, path: str) -> dict[str, Any] | None:
+    """The document at a path below ``/api`` or ``/apis``, None if there is no such group or version."""
+    match path.split("/")[1:]:
+        case ["api"]:
+            where = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [where]}
+        case ["apis"]:
+            listed = [_group(name, versions) for name, versions in groups.items() if name]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+        case ["apis", group] if group in groups and group:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])}
+        case ["api", version]:
+            return _resource_list(groups, "", version)
+        case ["apis", group, version]:
+            return _resource_list(groups, group, version)
+    return None
 
 
-def api_group(resources: Iterable[ServedResource], group: str) -> dict[str, Any] | None:
-    """The answer to ``/apis/<group>``, None if there is no such group."""
-    versions = _groups(resources).get(group)
-    if not group or versions is None:
-        return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
-
-
-def api_resource_list(resources: Iterable[ServedResource], group: str, version: str) -> dict[str, Any] | None:
-    """The answer to ``/api/v1`` and ``/apis/<group>/<version>``, None if there is no such version."""
-    found = _groups(resources).get(group, {}).get(version)
+def _resource_list(groups: Groups, group: str, version: str) -> dict[str, Any] | None:
+    found = groups.get(group, {}).get(version)
     if found is None:
         return None
     return {
@@ -270,7 +249,7 @@ def api_resource_list(resources: Iterable[ServedResource], group: str, version: 
     }
 
 
-def aggregated(resources: Iterable[ServedResource], *, core: bool, version: str = "v2") -> dict[str, Any]:
+def aggregated(groups: Groups, *, core: bool, version: str) -> dict[str, Any]:
     """All groups at once: the core group for ``/api``, the others for ``/apis``."""
     return {
         "kind": "APIGroupDiscoveryList",
@@ -278,9 +257,7 @@ def aggregated(resources: Iterable[ServedResource], *, core: bool, version: str 
         "metadata": {},
         "items": [
             {
-                "metadata": {"name": name, "creationTimestamp": None}
-                if name
-                else {"creationTimestamp": None},
+                "metadata": {**({"name": name} if name else {}), "creationTimestamp": None},
                 "versions": [
                     {
                         "version": each,
@@ -290,23 +267,9 @@ def aggregated(resources: Iterable[ServedResource], *, core: bool, version: str 
                     for each, found in versions.items()
                 ],
             }
-            for name, versions in _groups(resources).items()
+            for name, versions in groups.items()
             if (name == "") == core
         ],
-    }
-
-
-_Groups = dict[str, dict[str, list["ServedResource"]]]
-
-
-def _groups(resources: Iterable[ServedResource]) -> _Groups:
-    """Resources by group in the order given, and by version, the preferred one first."""
-    groups: _Groups = {}
-    for resource in resources:
-        groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
-    return {
-        group: {version: versions[version] for version in by_priority(list(versions))}
-        for group, versions in groups.items()
     }
 
 
@@ -371,15 +334,16 @@ def _aggregated(resource: ServedResource) -> dict[str, Any]:
         "verbs": list(resource.verbs),
         **_other_names(resource),
     }
-    if resource.subresources:
-        entry["subresources"] = [_aggregated_part(resource, name) for name in sorted(resource.subresources)]
+    if parts := [(name, SUBRESOURCES[name]) for name in sorted(resource.subresources)]:
+        entry["subresources"] = [
+            {
+                "subresource": name,
+                "responseKind": _response_kind(part if part.kind else resource),
+                "verbs": list(part.verbs),
+            }
+            for name, part in parts
+        ]
     return entry
-
-
-def _aggregated_part(resource: ServedResource, name: str) -> dict[str, Any]:
-    part = SUBRESOURCES[name]
-    kind = _response_kind(part if part.kind else resource)
-    return {"subresource": name, "responseKind": kind, "verbs": list(part.verbs)}
 
 
 def _response_kind(held: ServedResource | Subresource) -> dict[str, str]:

@@ -9,15 +9,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from berth.kube.objects import Key, RawObject
-from berth.kube.schema import Schema
+from berth.kube.objects import RawObject
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, patch, protobuf
 from berth.server.fields import mapping
 from berth.server.http import lists, watching
 from berth.server.http.bodies import (
     check,
-    check_as,
+    check_part,
     decode_body,
     decode_value,
     read_body,
@@ -25,13 +24,12 @@ from berth.server.http.bodies import (
 )
 from berth.server.http.replies import ListBody, Reply, of_object, of_record
 from berth.server.http.requests import PATCH_TYPES, ApiRequest, Send
-from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, writes
 from berth.server.registry.kinds.access.roles import require
-from berth.server.registry.strategy import SUBRESOURCES, Endpoint
+from berth.server.registry.strategy import SUBRESOURCES
 from berth.server.registry.writes import Write
 
-Handler = Callable[[ServerState, ApiRequest, Endpoint], Awaitable[Reply]]
+Handler = Callable[[ApiRequest], Awaitable[Reply]]
 Change = Callable[[RawObject], RawObject]
 
 _BODY_TYPES = frozenset(
@@ -40,9 +38,9 @@ _BODY_TYPES = frozenset(
 _STEP = 100  # objects deleted between two looks at other requests
 
 
-async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
+async def handle(request: ApiRequest, send: Send) -> Reply | None:
     """Answer a request; None if the answer was streamed."""
-    verb, address, resource = request.verb, request.address, endpoint.resource
+    verb, address, resource = request.verb, request.address, request.endpoint.resource
     if resource.namespaced and address.name and not address.namespace:
         raise errors.unknown_path()
     if address.namespace and not resource.namespaced:
@@ -53,29 +51,29 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
             raise errors.unknown_path()
         if handler is None:
             raise errors.method_not_allowed()
-        return await _answered(handler, state, request, endpoint)
-    request.notice = endpoint.strategy.deprecated
+        return await _answered(handler, request)
+    request.notice = request.endpoint.strategy.deprecated
     if verb == "create" and not resource.stored:
-        return await _answer(state, request, endpoint)
+        return await _answer(request)
     if verb not in resource.verbs:
         raise errors.method_not_allowed()
     if verb == "watch":
-        await watching.watch(state, request, endpoint, send)
+        await watching.watch(request, send)
         return None
     if resource.namespaced and not address.namespace and verb == "create":
         raise errors.method_not_allowed()
     if (verb == "create" and address.name) or (verb in ("update", "patch") and not address.name):
         raise errors.method_not_allowed()
-    return await _answered(_VERBS[verb], state, request, endpoint)
+    return await _answered(_VERBS[verb], request)
 
 
-async def _answered(handler: Handler, state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _answered(handler: Handler, request: ApiRequest) -> Reply:
     """The answer; a refusal that is due to a write under way is given once others can see that write, too."""
     try:
-        return await handler(state, request, endpoint)
+        return await handler(request)
     except errors.StatusError as error:
         name = request.address.name or (error.details or {}).get("name", "")
-        waiting = endpoint.bucket.waiting((request.address.namespace, name))
+        waiting = request.endpoint.bucket.waiting((request.address.namespace, name))
         if waiting is not None:
             await asyncio.wait((waiting,))
         raise
@@ -87,120 +85,116 @@ async def _body_of(request: ApiRequest) -> bytes:
     return await read_body(request)
 
 
-def _object_in(request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
+def _object_in(request: ApiRequest, body: bytes) -> RawObject:
     """The object in a request's body."""
-    obj = decode_body(request, body, request.content_type)
+    obj = decode_body(request, body)
     may_have_null = b"null" in body or "yaml" in request.content_type  # YAML writes null in several ways
-    return without_nulls_like_go(obj) if may_have_null and not endpoint.strategy.custom else obj
+    custom = request.endpoint.strategy.custom
+    return without_nulls_like_go(obj) if may_have_null and not custom else obj
 
 
-def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
+def _own_object_in(request: ApiRequest, body: bytes) -> RawObject:
     """The object in a request's body, of the endpoint's own kind and checked against its schema."""
-    obj = _object_in(request, endpoint, body)
-    metadata.check_envelope(state.registry, endpoint, obj)
-    return check(request, endpoint, obj)
+    obj = _object_in(request, body)
+    metadata.check_envelope(request.registry, request.endpoint, obj)
+    return check(request, obj)
 
 
-async def _committed(write: Write) -> None:
-    if write.done is not None:
-        await write.done
+async def _write(request: ApiRequest, body: bytes, propose: Callable[[], Write]) -> Reply:
+    write = await _written(request, body, propose)
+    return of_record(request, write.record, write.status)
 
 
-async def _written(
-    state: ServerState, request: ApiRequest, endpoint: Endpoint, size: int, propose: Callable[[], Write]
-) -> Reply:
-    """The answer to a write that takes time by `size` bytes."""
-    write = await state.workers.write(size * endpoint.strategy.weight, propose)
-    await _committed(write)
-    return of_record(request, endpoint, write.record, write.status)
+async def _written(request: ApiRequest, body: bytes, propose: Callable[[], Write]) -> Write:
+    """A write, committed; proposing it takes time by the sizes of the body and of what it changes."""
+    endpoint, size = request.endpoint, len(body)
+    record = endpoint.bucket.newest(request.key)
+    if record is not None:
+        size += len(record.data)
+    write = await request.state.workers.write(size * endpoint.strategy.weight, propose)
+    await _committed(write.done)
+    return write
 
 
-async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _committed(done: asyncio.Future[None] | None) -> None:
+    if done is not None:
+        await done
+
+
+async def _create(request: ApiRequest) -> Reply:
     body = await _body_of(request)
     intent = request.intent
 
     def propose() -> Write:
-        obj = _own_object_in(state, request, endpoint, body)
-        return writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
+        obj = _own_object_in(request, body)
+        return writes.create(request.registry, request.endpoint, obj, request.address.namespace, intent)
 
-    return await _written(state, request, endpoint, len(body), propose)
+    return await _write(request, body, propose)
 
 
-async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _answer(request: ApiRequest) -> Reply:
     """Answer what is created but not stored: an object of such a kind, or one sent to a subresource."""
     body, subresource = await _body_of(request), request.address.subresource
 
     def sent() -> RawObject:
-        if not subresource:
-            return _own_object_in(state, request, endpoint, body)
-        return _part(state, request, _object_in(request, endpoint, body))
+        return (
+            check_part(request, _object_in(request, body)) if subresource else _own_object_in(request, body)
+        )
 
-    obj = await state.workers.run(len(body), sent)
-    answer, done = endpoint.strategy.answer(state.registry, obj, request.key, request.intent)
-    if done is not None:
-        await done
+    obj = await request.state.workers.run(len(body), sent)
+    answer, done = request.endpoint.strategy.answer(request.registry, obj, request.key, request.intent)
+    await _committed(done)
     return of_object(answer, 201)
 
 
-async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _update(request: ApiRequest) -> Reply:
     body, key, intent = await _body_of(request), request.key, request.intent
+    registry, endpoint = request.registry, request.endpoint
 
     def propose() -> Write:
-        obj = _own_object_in(state, request, endpoint, body)
+        obj = _own_object_in(request, body)
         metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
         if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
-            require(state.registry, request.user, request.attributes("create"))
-            return writes.create(state.registry, endpoint, obj, key[0], intent, was_missing=True)
-        return writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
+            require(registry, request.user, request.attributes("create"))
+            return writes.create(registry, endpoint, obj, key[0], intent, was_missing=True)
+        return writes.update(registry, endpoint, writes.current(endpoint, key), obj, intent)
 
-    return await _written(state, request, endpoint, len(body) + _size_of(endpoint, key), propose)
-
-
-def _size_of(endpoint: Endpoint, key: Key) -> int:
-    """Of the object that a write changes."""
-    record = endpoint.bucket.newest(key)
-    return len(record.data) if record is not None else 0
+    return await _write(request, body, propose)
 
 
-async def _patch(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    kind = _patch_type(request, endpoint)
-    body, key = await read_body(request), request.key
-
-    def propose() -> Write:
-        if kind == APPLY_PATCH:
-            return _server_side_apply(state, request, endpoint, body)
-        change = _change_of(request, kind, body, endpoint)
-        return _apply_change(state, request, endpoint, change)
-
-    return await _written(state, request, endpoint, len(body) + _size_of(endpoint, key), propose)
+async def _patch(request: ApiRequest) -> Reply:
+    _check_patch_type(request)
+    body = await read_body(request)
+    proposed = _server_side_apply if request.content_type == APPLY_PATCH else _patched
+    return await _write(request, body, lambda: proposed(request, body))
 
 
-async def _delete_options(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> RawObject:
+async def _delete_options(request: ApiRequest) -> RawObject:
     body = await read_body(request)
     given = None
     if body.strip():
-        given = await state.workers.run(len(body), lambda: decode_body(request, body, request.content_type))
+        given = await request.state.workers.run(len(body), lambda: decode_body(request, body))
     options = deletion.options_of(given, request.query)
     undecided = options.get("propagationPolicy") is None and options.get("orphanDependents") is None
-    if undecided and endpoint.strategy.orphans_warning:
-        request.warnings.append(endpoint.strategy.orphans_warning)
+    if undecided and request.endpoint.strategy.orphans_warning:
+        request.warnings.append(request.endpoint.strategy.orphans_warning)
     return options
 
 
-async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    options = await _delete_options(state, request, endpoint)
+async def _delete(request: ApiRequest) -> Reply:
+    options, endpoint = await _delete_options(request), request.endpoint
     record = writes.current(endpoint, request.key)
-    write = deletion.delete(state.registry, endpoint, record, options)
-    await _committed(write)
+    write = deletion.delete(request.registry, endpoint, record, options)
+    await _committed(write.done)
     gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
     if gone and not endpoint.strategy.returns_deleted:
         return of_object(errors.deleted_status(endpoint.resource, record.key[1], record.uid))
-    return of_record(request, endpoint, write.record)
+    return of_record(request, write.record)
 
 
-async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    options = await _delete_options(state, request, endpoint)
-    match = lists.match_of(request, endpoint)
+async def _delete_collection(request: ApiRequest) -> Reply:
+    options, endpoint = await _delete_options(request), request.endpoint
+    match = lists.match_of(request)
     deleted, waiting = [], None
     matching = [
         record.key for record in endpoint.bucket.newest_in(request.address.namespace) if match.matches(record)
@@ -208,182 +202,153 @@ async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: 
     for count, key in enumerate(matching, 1):
         record = endpoint.bucket.newest(key)
         if record is not None:
-            write = deletion.delete(state.registry, endpoint, record, options)
+            write = deletion.delete(request.registry, endpoint, record, options)
             deleted.append(write.record)
             waiting = write.done or waiting
         if count % _STEP == 0:
             await asyncio.sleep(0)
-    if waiting is not None:
-        await waiting
-    resource = endpoint.resource
-    head = {
-        "kind": resource.list_kind,
-        "apiVersion": resource.api_version,
-        "metadata": {"resourceVersion": str(state.registry.store.rv)},
-    }
+    await _committed(waiting)
+    head = lists.head_of(endpoint, {"resourceVersion": str(request.registry.store.rv)})
     return Reply(200, ListBody(head, [endpoint.data(record) for record in deleted]))
 
 
 # --- patches ---------------------------------------------------------------------------------------
 
 
-def _patch_type(request: ApiRequest, endpoint: Endpoint) -> str:
-    """The kind of patch a request carries, if this resource takes such patches."""
-    kind = request.content_type
-    supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or not endpoint.strategy.custom]
-    if kind == "application/apply-patch+cbor" or kind not in supported:
+def _check_patch_type(request: ApiRequest) -> None:
+    """Refuse a kind of patch that this resource does not take."""
+    custom = request.endpoint.strategy.custom
+    supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or not custom]
+    if request.content_type not in supported:
         raise errors.unsupported_media_type(supported)
-    return kind
 
 
-def _change_of(request: ApiRequest, kind: str, body: bytes, endpoint: Endpoint) -> Change:
+def _change_of(request: ApiRequest, body: bytes) -> Change:
     """The function a JSON, merge or strategic merge patch stands for."""
-    change = _plain_change(kind, decode_value(request, body), endpoint.schema)
-    if b"null" not in body or endpoint.strategy.custom:
-        return change
-    return lambda obj: without_nulls_like_go(change(obj))
+    value, endpoint = decode_value(request, body), request.endpoint
+
+    def change(obj: RawObject) -> RawObject:
+        if request.content_type == JSON_PATCH:
+            changed = patch.json_patch(obj, value)
+        elif request.content_type == STRATEGIC_PATCH and endpoint.schema is not None:
+            changed = patch.strategic_merge_patch(obj, value, endpoint.schema)
+        elif request.content_type in (MERGE_PATCH, STRATEGIC_PATCH):
+            changed = patch.merge_patch(obj, value)
+        else:
+            raise errors.unsupported_media_type(PATCH_TYPES)
+        return without_nulls_like_go(changed) if b"null" in body and not endpoint.strategy.custom else changed
+
+    return change
 
 
-def _plain_change(kind: str, value: object, schema: Schema | None) -> Change:
-    if kind == JSON_PATCH:
-        return lambda obj: patch.json_patch(obj, value)
-    if kind == STRATEGIC_PATCH and schema is not None:
-        return lambda obj: patch.strategic_merge_patch(obj, value, schema)
-    if kind in (MERGE_PATCH, STRATEGIC_PATCH):
-        return lambda obj: patch.merge_patch(obj, value)
-    raise errors.unsupported_media_type(PATCH_TYPES)
-
-
-def _apply_change(state: ServerState, request: ApiRequest, endpoint: Endpoint, change: Change) -> Write:
+def _patched(request: ApiRequest, body: bytes) -> Write:
     """Patch the newest state of an object through its main endpoint or a subresource."""
+    change, endpoint = _change_of(request, body), request.endpoint
     record = writes.current(endpoint, request.key)
     obj = change(endpoint.object(record))
-    _check_identity(endpoint, obj, record.key)
+    _check_identity(request, obj)
     meta = metadata.own_metadata(obj)
     if not meta.get("resourceVersion"):
         meta["resourceVersion"] = str(record.rv)
-    obj = check(request, endpoint, obj)
-    return writes.update(state.registry, endpoint, record, obj, request.intent)
+    return writes.update(request.registry, endpoint, record, check(request, obj), request.intent)
 
 
-def _check_identity(endpoint: Endpoint, obj: RawObject, key: Key) -> None:
-    resource = endpoint.resource
+def _check_identity(request: ApiRequest, obj: RawObject) -> None:
+    resource = request.endpoint.resource
     for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         if obj.get(field) != wanted:
             raise errors.bad_request(
                 f"the {field} in the patched object ({obj.get(field)}) does not match the expected {field} "
                 f"({wanted})"
             )
-    name = mapping(obj, "metadata").get("name")
-    if name != key[1]:
+    name, own_name = mapping(obj, "metadata").get("name"), request.address.name
+    if name != own_name:
         raise errors.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({key[1]})"
+            f"the name of the object ({name}) does not match the name on the URL ({own_name})"
         )
 
 
 # --- server-side apply ------------------------------------------------------------------------------
 
 
-def _server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Write:
-    address, key = request.address, request.key
+def _server_side_apply(request: ApiRequest, body: bytes) -> Write:
+    registry, endpoint, subresource = request.registry, request.endpoint, request.address.subresource
     manager = request.query.get("fieldManager", "")
     if not manager:
         raise errors.bad_request(
             'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: '
             "is required for apply patch"
         )
-    config = decode_body(request, body, APPLY_PATCH)
-    if b"null" in body and not endpoint.strategy.custom:
-        config = without_nulls_like_go(config)
-    metadata.check_envelope(state.registry, endpoint, config)
+    config = _own_object_in(request, body)
     meta = metadata.own_metadata(config)
-    metadata.settle_key(endpoint, meta, key)
-    config = check(request, endpoint, config)
-    if not address.subresource and endpoint.strategy.status_apart:
+    metadata.settle_key(endpoint, meta, request.key)
+    if not subresource and endpoint.strategy.status_apart:
         config.pop("status", None)
-    record = endpoint.bucket.newest(key)
-    if record is None and address.subresource:
-        raise errors.not_found(endpoint.resource, address.name)
-    live = endpoint.object(record) if record is not None else None
-    if live is not None and meta.get("resourceVersion") not in (None, "", str(record.rv if record else 0)):
-        raise errors.conflict(endpoint.resource, address.name)
+    record = endpoint.bucket.newest(request.key)
+    if record is None and subresource:
+        raise errors.not_found(endpoint.resource, request.address.name)
+    if record is not None and meta.get("resourceVersion") not in (None, "", str(record.rv)):
+        raise errors.conflict(endpoint.resource, request.address.name)
     meta.pop("resourceVersion", None)
-    merged = _applied(state, request, endpoint, live, config)
+    live = endpoint.object(record) if record is not None else None
+    if endpoint.schema is None:
+        merged = patch.merge_patch(live or {}, config)
+    else:
+        merged = patch.apply(
+            live,
+            config,
+            endpoint.schema,
+            manager=manager,
+            now=registry.timestamp(),
+            subresource=subresource,
+            force=request.flag("force"),
+            reset=endpoint.strategy.reset_fields(subresource),
+        )
     intent = replace(request.intent, tracked=True)  # `fieldManager` is its manager
     if record is None:
-        require(state.registry, request.user, request.attributes("create"))
-        return writes.create(state.registry, endpoint, merged, address.namespace, intent, was_missing=True)
+        require(registry, request.user, request.attributes("create"))
+        return writes.create(registry, endpoint, merged, request.key[0], intent, was_missing=True)
     merged["metadata"]["resourceVersion"] = str(record.rv)
-    return writes.update(state.registry, endpoint, record, merged, intent)
-
-
-def _applied(
-    state: ServerState, request: ApiRequest, endpoint: Endpoint, live: RawObject | None, config: RawObject
-) -> RawObject:
-    schema, address = endpoint.schema, request.address
-    if schema is None:
-        return patch.merge_patch(live or {}, config)
-    return patch.apply(
-        live,
-        config,
-        schema,
-        manager=request.query["fieldManager"],
-        now=state.registry.timestamp(),
-        subresource=address.subresource,
-        force=request.flag("force"),
-        reset=endpoint.strategy.reset_fields(address.subresource),
-    )
+    return writes.update(registry, endpoint, record, merged, intent)
 
 
 # --- subresources -----------------------------------------------------------------------------------
 
 
-async def _get_scale(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return of_object(writes.scale_of(endpoint, lists.committed(request, endpoint)))
+async def _get_scale(request: ApiRequest) -> Reply:
+    return of_object(writes.scale_of(request.endpoint, lists.committed(request)))
 
 
-async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _put_scale(request: ApiRequest) -> Reply:
     body = await _body_of(request)
-    return await _scaled(state, request, endpoint, len(body), lambda _: _object_in(request, endpoint, body))
+    return await _scaled(request, body, lambda _: _object_in(request, body))
 
 
-async def _patch_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    kind = _patch_type(request, endpoint)
+async def _patch_scale(request: ApiRequest) -> Reply:
+    _check_patch_type(request)
     body = await read_body(request)
 
-    def change(scaled: RawObject) -> RawObject:
-        return _change_of(request, kind, body, endpoint)(scaled)
+    def change(scale: RawObject) -> RawObject:
+        return _change_of(request, body)(scale)
 
-    return await _scaled(state, request, endpoint, len(body), change)
+    return await _scaled(request, body, change)
 
 
-async def _scaled(
-    state: ServerState, request: ApiRequest, endpoint: Endpoint, size: int, change: Change
-) -> Reply:
-    key, intent = request.key, request.intent
+async def _scaled(request: ApiRequest, body: bytes, change: Change) -> Reply:
+    endpoint, intent = request.endpoint, request.intent
 
     def propose() -> Write:
-        record = writes.current(endpoint, key)
-        obj = _part(state, request, change(writes.scale_of(endpoint, record)))
-        return writes.update_scale(state.registry, endpoint, record, obj, intent)
+        record = writes.current(endpoint, request.key)
+        scale = check_part(request, change(writes.scale_of(endpoint, record)))
+        return writes.update_scale(request.registry, endpoint, record, scale, intent)
 
-    write = await state.workers.write(size + _size_of(endpoint, key), propose)
-    await _committed(write)
+    write = await _written(request, body, propose)
     return of_object(writes.scale_of(endpoint, write.record))
 
 
-def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
-    """What was sent to a subresource that has a kind of its own, checked against that kind's schema."""
-    part = SUBRESOURCES[request.address.subresource]
-    gvk = (part.group, part.version, part.kind)
-    if part.older and obj.get("apiVersion") == part.older:
-        obj["apiVersion"] = f"{part.group}/{part.version}"
-    return check_as(request, state.registry.schemas, gvk, obj)
-
-
-async def _connect(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = endpoint.object(lists.committed(request, endpoint))
-    text = endpoint.strategy.connect(obj, request.address.subresource, request.query)
+async def _connect(request: ApiRequest) -> Reply:
+    obj = request.endpoint.object(lists.committed(request))
+    text = request.endpoint.strategy.connect(obj, request.address.subresource, request.query)
     return Reply(200, text, b"text/plain")
 
 

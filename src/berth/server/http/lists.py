@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import bisect
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,12 +19,12 @@ from berth.server import errors
 from berth.server.http import replies
 from berth.server.http.replies import ListBody, Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
-from berth.server.http.state import ServerState
 from berth.server.registry.checks import Found, forbidden, invalid, one_of
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
-from berth.server.storage.bucket import Record, encode
+from berth.server.storage.bucket import ALL, Record, encode
 from berth.server.storage.selectors import Match
+from berth.server.tables.cells import table_head
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
@@ -44,74 +42,54 @@ class _Token(msgspec.Struct):
     rv: int
     start: tuple[str, str]
     v: str = "meta.k8s.io/v1"
-    remaining: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    records: list[Record]
-    rv: int
-    token: str = ""
-    remaining: int = 0
+async def get(request: ApiRequest) -> Reply:
+    record = committed(request)
+    _check_version(request)
+    return replies.of_record(request, record)
 
 
-async def get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    record = committed(request, endpoint)
-    _check_version(state, request)
-    return replies.of_record(request, endpoint, record)
-
-
-def committed(request: ApiRequest, endpoint: Endpoint) -> Record:
+def committed(request: ApiRequest) -> Record:
     """The object a request names, or 404."""
-    record = endpoint.bucket.records.get(request.key)
+    record = request.endpoint.bucket.records.get(request.key)
     if record is None:
-        raise errors.not_found(endpoint.resource, request.key[1])
+        raise errors.not_found(request.endpoint.resource, request.key[1])
     return record
 
 
-def match_of(request: ApiRequest, endpoint: Endpoint) -> Match:
-    labels = request.query.get("labelSelector")
-    fields = request.query.get("fieldSelector")
-    name = request.address.name or None
-    if not labels and not fields:
-        return _EVERYTHING if name is None else Match(name=name)
-    return Match(
-        selectors.parse_labels(labels) if labels else None,
-        selectors.parse_fields(fields, endpoint.bucket.fields, endpoint.strategy.field_aliases)
-        if fields
-        else (),
-        name,
+def match_of(request: ApiRequest) -> Match:
+    query, endpoint = request.query, request.endpoint
+    labels = selectors.parse_labels(query.get("labelSelector", ""))
+    fields = selectors.parse_fields(
+        query.get("fieldSelector", ""), endpoint.bucket.fields, endpoint.strategy.field_aliases
     )
+    return Match(labels, fields, request.address.name or None)
 
 
-_EVERYTHING = Match()
-
-
-async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    match = match_of(request, endpoint)
-    form = request.accept
-    page = _page(state, request, endpoint, match)
-    metadata: RawObject = {"resourceVersion": str(page.rv)}
-    if page.token:
-        metadata["continue"] = page.token
-        if match.everything:
-            metadata["remainingItemCount"] = page.remaining
+async def list_(request: ApiRequest) -> Reply:
+    endpoint, form = request.endpoint, request.accept
+    match = match_of(request)
+    records, metadata = _page(request, match)
     if form == TABLE:
         include = replies.include(request)
-        head = replies.table(endpoint, include)
-        del head["rows"]
-        rows = await _each(page.records, lambda record: encode(replies.row(endpoint, record, include)))
-        return Reply(200, ListBody({**head, "metadata": metadata}, rows, "rows"))
-    resource = endpoint.resource
-    head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
+        rows = await _each(records, lambda record: encode(replies.row(endpoint, record, include)))
+        return Reply(200, ListBody(table_head(endpoint.strategy.columns, metadata), rows, "rows"))
+    head = head_of(endpoint, metadata)
     if form == PARTIAL:
         head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": replies.META_V1}
-        items = await _each(page.records, replies.partial_data)
+        items = await _each(records, replies.partial_data)
     elif endpoint.show is None:
-        items = [record.data for record in page.records]
+        items = [record.data for record in records]
     else:
-        items = await _each(page.records, endpoint.data)
+        items = await _each(records, endpoint.data)
     return Reply(200, ListBody(head, items))
+
+
+def head_of(endpoint: Endpoint, metadata: RawObject) -> RawObject:
+    """What stands before the items of a list."""
+    resource = endpoint.resource
+    return {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
 
 
 async def _each(records: list[Record], encoded: Callable[[Record], bytes]) -> list[bytes]:
@@ -139,16 +117,17 @@ def parse_version(request: ApiRequest) -> int | None:
     return int(text)
 
 
-def _check_version(state: ServerState, request: ApiRequest) -> int | None:
+def _check_version(request: ApiRequest) -> int | None:
     rv = parse_version(request)
-    if rv is not None and rv > state.registry.store.rv:
-        raise errors.too_large_version(rv, state.registry.store.rv)
+    if rv is not None and rv > request.registry.store.rv:
+        raise errors.too_large_version(rv, request.registry.store.rv)
     return rv
 
 
-def _page(state: ServerState, request: ApiRequest, endpoint: Endpoint, match: Match) -> _Page:
-    bucket, namespace = endpoint.bucket, request.address.namespace
-    limit = request.number("limit") or 0
+def _page(request: ApiRequest, match: Match) -> tuple[list[Record], RawObject]:
+    """The objects that a list shows, and its metadata."""
+    bucket, namespace = request.endpoint.bucket, request.address.namespace
+    limit = request.number("limit") or ALL
     token_text = request.query.get("continue", "")
     exact = request.query.get("resourceVersionMatch", "")
     refuse(_wrong_options(request, exact))
@@ -156,32 +135,25 @@ def _page(state: ServerState, request: ApiRequest, endpoint: Endpoint, match: Ma
     if token_text:
         token = _read_token(token_text)
         start = token.start
-        rv = state.registry.store.rv if token.rv < 0 else token.rv
+        rv = request.registry.store.rv if token.rv < 0 else token.rv
         gone = errors.expired(_EXPIRED_CONTINUE, {"continue": _write_token(-1, start)})
     else:
-        asked = _check_version(state, request)
-        rv = asked if exact == "Exact" and asked is not None else state.registry.store.rv
+        asked = _check_version(request)
+        rv = asked if exact == "Exact" and asked is not None else request.registry.store.rv
         gone = errors.expired(f"The provided resource version is too old: {rv} ({bucket.history.trimmed})")
-    if limit > 0 and match.everything:
-        page = bucket.page_at(rv, namespace, start, limit)
-        if page is None:
-            raise gone
-        shown, remaining = page
-    else:
-        records = (
-            bucket.in_namespace(namespace) if rv == state.registry.store.rv else bucket.at(rv, namespace)
-        )
-        if records is None:
-            raise gone
-        if start is not None:
-            records = records[bisect.bisect_right(records, start, key=lambda record: record.key) :]
-        if not match.everything:
-            records = [record for record in records if match.matches(record)]
-        shown = records[:limit] if limit > 0 else records
-        remaining = len(records) - len(shown)
-    if not shown or remaining <= 0:
-        return _Page(shown, rv)
-    return _Page(shown, rv, _write_token(rv, shown[-1].key), remaining)
+    page = bucket.page_at(rv, namespace, start, limit if match.everything else ALL)
+    if page is None:
+        raise gone
+    shown, remaining = page
+    if not match.everything:
+        matching = [record for record in shown if match.matches(record)]
+        shown, remaining = matching[:limit], len(matching) - limit
+    metadata: RawObject = {"resourceVersion": str(rv)}
+    if shown and remaining > 0:
+        metadata["continue"] = _write_token(rv, shown[-1].key)
+        if match.everything:
+            metadata["remainingItemCount"] = remaining
+    return shown, metadata
 
 
 def _wrong_options(request: ApiRequest, exact: str) -> Found:

@@ -19,7 +19,7 @@ from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, decode, encode
-from berth.server.tables.cells import partial_metadata, render_row, render_table
+from berth.server.tables.cells import partial_metadata, render_row, table_head
 
 META_V1 = "meta.k8s.io/v1"
 JSON_TYPE = b"application/json"
@@ -86,8 +86,8 @@ def of_object(obj: object, status: int = 200) -> Reply:
     return Reply(status, encode(obj))
 
 
-def of_record(request: ApiRequest, endpoint: Endpoint, record: Record, status: int = 200) -> Reply:
-    form = request.accept
+def of_record(request: ApiRequest, record: Record, status: int = 200) -> Reply:
+    endpoint, form = request.endpoint, request.accept
     if form == TABLE:
         return Reply(status, encode(table(endpoint, include(request), record)))
     if form == PARTIAL:
@@ -104,18 +104,13 @@ def partial_data(record: Record) -> bytes:
     return encode(partial_metadata(decode(record.data)))
 
 
-def table(
-    endpoint: Endpoint, include_object: str, record: Record | None = None, *, headers: bool = True
-) -> RawObject:
-    """The table of one object, or of none."""
-    objects = [endpoint.object(record)] if record is not None else []
-    metadata = {"resourceVersion": str(record.rv)} if record is not None else {}
-    columns = endpoint.strategy.columns
-    return render_table(columns, objects, time.time(), include_object, metadata=metadata, headers=headers)
+def table(endpoint: Endpoint, include_object: str, record: Record, *, headers: bool = True) -> RawObject:
+    """The table of one object."""
+    head = table_head(endpoint.strategy.columns, {"resourceVersion": str(record.rv)}, headers=headers)
+    return {**head, "rows": [row(endpoint, record, include_object)]}
 
 
 def row(endpoint: Endpoint, record: Record, include_object: str) -> RawObject:
-    """The one of an object in such a table."""
     return render_row(endpoint.strategy.columns, endpoint.object(record), time.time(), include_object)
 
 
@@ -171,7 +166,6 @@ def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
     return (
         reply.content_type is JSON_TYPE
         and size < _GZIP_FROM
-        and reply.status != 304
         and not reply.headers
         and not request.warnings
         and not request.notice

@@ -6,7 +6,6 @@ They may do so in the name of another (upstream: apiserver/pkg/endpoints/filters
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -21,9 +20,10 @@ from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import Key
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
+from berth.server.http.state import ServerState
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.kinds.access.service_accounts import bearer
-from berth.server.registry.strategy import Registry
+from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.users import (
     ADMIN,
     ANONYMOUS_USER,
@@ -39,6 +39,7 @@ from berth.server.registry.users import (
 )
 from berth.server.settings import SERVICE_NAMES, ServerSettings
 from berth.server.storage.selectors import selected_name
+from berth.sockets import is_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -81,11 +82,13 @@ class ApiRequest:
     Attributes:
         verb: As metrics and authorization name it.
         resource: The plural of what is addressed, once that is known to exist.
+        endpoint: What serves it.
         notice: A warning about the resource itself, whatever is asked of it.
         repeated: What strict validation says of fields that the body has twice.
         streaming: Whether the answer is under way already.
     """
 
+    state: ServerState
     method: str
     path: str
     address: Address
@@ -101,6 +104,7 @@ class ApiRequest:
     resource: str = ""
     streaming: bool = False
     verb: str = field(init=False)
+    endpoint: Endpoint = field(init=False)
 
     def __post_init__(self) -> None:
         method, named = self.method, bool(self.address.name)
@@ -123,6 +127,10 @@ class ApiRequest:
         if not name and verb in ("list", "watch"):
             name = selected_name(self.query.get("fieldSelector", ""))
         return Attributes(verb, address.group, address.plural, address.subresource, namespace, name)
+
+    @property
+    def registry(self) -> Registry:
+        return self.state.registry
 
     @property
     def key(self) -> Key:
@@ -253,7 +261,7 @@ class Gate:
     def __init__(self, settings: ServerSettings, registry: Registry) -> None:
         self._registry = registry
         self._header = f"bearer {registry.token}".encode()
-        self._names = {*SERVICE_NAMES, *LOOPBACK, *settings.allowed_hosts, settings.host} - WILDCARDS
+        self._names = {*SERVICE_NAMES, *LOOPBACK, settings.host} - WILDCARDS
         self._any_address = settings.host in WILDCARDS
         self._known_host = lru_cache(maxsize=256)(self._is_known)
 
@@ -284,15 +292,7 @@ class Gate:
         if found is None:
             return False
         name = found["name"] or found["address"]
-        if name in self._names:
-            return True
-        if not self._any_address:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in self._names or (self._any_address and is_address(name))
 
 
 def acting_user(registry: Registry, sender: User, headers: Iterable[tuple[bytes, bytes]]) -> User:

@@ -40,26 +40,22 @@ class ServerMetrics:
     """Requests, open watches and the size of the store."""
 
     def __init__(self, store: Store) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         text = "Requests by verb, resource and status code."
         labels = ("verb", "resource", "code")
-        self._requests = CounterMetric("apiserver_request", text, labels, registry=self.registry)
+        self._requests = CounterMetric("apiserver_request", text, labels, registry=registry)
         self._seconds = HistogramMetric(
             "apiserver_request_duration_seconds",
             "Time to answer, watches excluded.",
             ("verb",),
             buckets=_BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
-        self.watchers = Gauge(
-            "apiserver_longrunning_requests", "Watches that are open.", registry=self.registry
-        )
-        version = Gauge(
-            "berth_store_resource_version", "The newest committed version.", registry=self.registry
-        )
+        self.watchers = Gauge("apiserver_longrunning_requests", "Watches that are open.", registry=registry)
+        version = Gauge("berth_store_resource_version", "The newest committed version.", registry=registry)
         version.set_function(lambda: store.rv)
-        objects = Gauge("berth_store_objects", "Objects that are stored.", registry=self.registry)
+        objects = Gauge("berth_store_objects", "Objects that are stored.", registry=registry)
         objects.set_function(lambda: sum(len(bucket.records) for bucket in store.buckets.values()))
 
     def observe(self, verb: str, resource: str, code: int, seconds: float | None) -> None:
@@ -95,11 +91,9 @@ class Workers:
             StatusError: it takes too long (504).
         """
         end = time.monotonic() + _PATIENCE
-        try:
+        with contextlib.suppress(budget.BudgetError):
             if size < _LIGHT:
                 return _within(_AT_ONCE, work)
-        except budget.BudgetError:
-            pass
         with contextlib.suppress(budget.BudgetError):
             return await _by(end, self._large, lambda: _within(_LARGE, work))
         with contextlib.suppress(budget.BudgetError):

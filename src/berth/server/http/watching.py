@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
@@ -24,7 +24,7 @@ from berth.server.registry.checks import Found, forbidden
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, WatchEvent, decode, encode
 from berth.server.storage.selectors import Match
-from berth.server.tables.cells import partial_metadata, render_table
+from berth.server.tables.cells import partial_metadata, table_head
 
 _log = logging.getLogger(__name__)
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -161,8 +161,7 @@ class ClientWatcher:
             obj.update(kind="PartialObjectMetadata", apiVersion=replies.META_V1)
         elif self._shape.form == TABLE:
             rows = [{"cells": [], "object": partial_metadata(obj)}]
-            metadata = {"resourceVersion": str(rv)}
-            obj = {**render_table((), (), 0.0, metadata=metadata, headers=False), "rows": rows}
+            obj = {**table_head((), {"resourceVersion": str(rv)}, headers=False), "rows": rows}
         return encode({"type": BOOKMARK, "object": obj}) + b"\n"
 
 
@@ -180,30 +179,30 @@ def _as_of(record: Record, rv: int) -> Record:
 class _Start:
     """What a watch begins with."""
 
-    initial: list[Record]
-    missed: list[WatchEvent]
-    rv: int
-    announce: bool = False  # a bookmark after the initial state
+    initial: Sequence[Record] = ()
+    missed: Sequence[WatchEvent] = ()
+    announced: int | None = None  # the version in a bookmark after the initial state
     error: StatusError | None = None
 
 
-async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
-    match = lists.match_of(request, endpoint)
+async def watch(request: ApiRequest, send: Send) -> None:
+    endpoint, watchers = request.endpoint, request.state.metrics.watchers
+    match = lists.match_of(request)
     lists.refuse(_wrong_options(request))
     shape = WatchShape(endpoint, request.accept, replies.include(request))
     bookmarks = request.flag("allowWatchBookmarks")
     timeout = request.number("timeoutSeconds")
     lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
     watcher = ClientWatcher(shape, request.address.namespace, match)
-    start = _start(state, request, endpoint)
+    start = _start(request)
     endpoint.bucket.listeners.add(watcher)  # no await since the state was looked at
-    state.metrics.watchers.inc()
+    watchers.inc()
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
     request.streaming = True
     try:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        stream = _frames(state, watcher, start, match, lasts, bookmarks=bookmarks)
+        stream = _frames(request.state, watcher, start, match, lasts, bookmarks=bookmarks)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(None) as patience, contextlib.aclosing(stream) as frames:
             watcher.too_slow = lambda: patience.reschedule(loop.time() + _LAST_WORDS)
@@ -216,7 +215,7 @@ async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, sen
         watcher.too_slow = None
         gone.cancel()
         endpoint.bucket.listeners.discard(watcher)
-        state.metrics.watchers.dec()
+        watchers.dec()
 
 
 async def _disconnect(receive: Receive, watcher: ClientWatcher) -> None:
@@ -237,23 +236,20 @@ def _wrong_options(request: ApiRequest) -> Found:
         yield forbidden("continue", "continue is forbidden for watch")
 
 
-def _start(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> _Start:
-    bucket, namespace = endpoint.bucket, request.address.namespace
+def _start(request: ApiRequest) -> _Start:
+    bucket, namespace = request.endpoint.bucket, request.address.namespace
     asked = lists.parse_version(request)
-    current = state.registry.store.rv
-    sends_initial = request.flag("sendInitialEvents")
-    if sends_initial and asked is not None and asked > current:
-        raise errors.too_large_version(asked, current)
-    if sends_initial:
-        return _Start(bucket.in_namespace(namespace), [], current, announce=True)
-    if not asked and "sendInitialEvents" not in request.query:
-        return _Start(bucket.in_namespace(namespace), [], current)
+    current = request.registry.store.rv
+    if request.flag("sendInitialEvents"):
+        if asked is not None and asked > current:
+            raise errors.too_large_version(asked, current)
+        return _Start(bucket.in_namespace(namespace), announced=current)
     if not asked:
-        return _Start([], [], current)
+        return _Start(() if "sendInitialEvents" in request.query else bucket.in_namespace(namespace))
     if not bucket.history.reaches(asked):
         message = f"too old resource version: {asked} ({bucket.history.trimmed})"
-        return _Start([], [], current, error=errors.expired(message))
-    return _Start([], bucket.history.after(asked), max(current, asked))
+        return _Start(error=errors.expired(message))
+    return _Start(missed=bucket.history.after(asked))
 
 
 async def _frames(
@@ -274,8 +270,8 @@ async def _frames(
         for piece in replies.pieces(frames):
             yield piece
         await asyncio.sleep(0)
-    if start.announce:
-        yield watcher.bookmark(start.rv, initial_end=True)
+    if start.announced is not None:
+        yield watcher.bookmark(start.announced, initial_end=True)
     interval = state.settings.bookmark_interval
     due = loop.time() + interval
     while not state.stopping:

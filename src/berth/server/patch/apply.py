@@ -16,7 +16,7 @@ from berth.server import fields
 from berth.server.errors import StatusError, bad_request, refuse_depth
 from berth.server.patch import fieldset, managers
 from berth.server.patch.fieldset import FieldSet, Path
-from berth.server.patch.managers import ManagedEntry, Manager, Managers
+from berth.server.patch.managers import APPLY, UPDATE, ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, compare, fields_of, merge, require_schema, without
 
 # --- from kubectl's annotation --------------------------------------------------------------------
@@ -82,7 +82,7 @@ def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str]
     return (("f:status",),) if status_apart else ()
 
 
-@refuse_depth
+@refuse_depth()
 def apply(  # noqa: PLR0913 -- a request has that many parameters
     live: dict[str, Any] | None,
     config: dict[str, Any],
@@ -105,7 +105,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     before = live if live is not None else {}
     api_version = str(config.get("apiVersion", ""))
     owners = _owners(before, api_version, schema, now)
-    who = Manager.applying(manager, subresource)
+    who = Manager(manager, APPLY, "", subresource)
     last = owners.get(who)
     claimed = _owned(fields_of(config, schema.root), reset)
 
@@ -142,7 +142,7 @@ def track_update(
     held = (before.get("metadata") or {}).get("managedFields")
     if live is not None and not written and not held:
         return _kept(new, None)
-    who = Manager.updating(manager, api_version, subresource)
+    who = Manager(manager, UPDATE, api_version, subresource)
     difference = compare(before, new, schema.root)
     changed = _owned(difference.added | difference.modified, reset)
     if live is not None and written in (None, held) and not difference.removed:
@@ -166,7 +166,7 @@ def _owners(before: dict[str, Any], api_version: str, schema: Schema, now: str) 
     owners = managers.decode((before.get("metadata") or {}).get("managedFields"))
     if before and not owners:
         everything = _owned(fields_of(before, schema.root), ())
-        first = Manager.updating(BEFORE_FIRST_APPLY, str(before.get("apiVersion", api_version)), "")
+        first = Manager(BEFORE_FIRST_APPLY, UPDATE, str(before.get("apiVersion", api_version)))
         owners[first] = ManagedEntry(first.api_version, now, everything)
     return owners
 

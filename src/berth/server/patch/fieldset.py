@@ -15,11 +15,7 @@ import msgspec
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
-MEMBER = "."
-
-
-def field(name: str) -> str:
-    return f"f:{name}"
+MEMBER = "."  # marks where a path ends
 
 
 def keys(values: dict[str, Any]) -> str:
@@ -40,13 +36,11 @@ def encode(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _ordered(node: dict[str, Any]) -> dict[str, Any]:
-    """The same by name, level by level: to sort the paths would stop all threads while there are many."""
-    return {name: _marked(node[name]) for name in sorted(node)}
+    """The same by name, level by level: to sort the paths would stop all threads while there are many.
 
-
-def _marked(child: dict[str, Any]) -> dict[str, Any]:
-    """An element without children needs no mark."""
-    return {} if len(child) == 1 and MEMBER in child else _ordered(child)
+    An element without children needs no mark.
+    """
+    return {name: {} if [*node[name]] == [MEMBER] else _ordered(node[name]) for name in sorted(node)}
 
 
 def decode(fields: object) -> FieldSet:
@@ -89,10 +83,6 @@ def holds(fields: dict[str, Any], path: Path) -> bool:
         if at is None:
             return False
     return not at or MEMBER in at
-
-
-def is_end(node: dict[str, Any]) -> bool:
-    return MEMBER in node
 
 
 def show(path: Path) -> str:

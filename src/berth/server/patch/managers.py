@@ -24,20 +24,12 @@ _ANCIENT = "ancient-changes"
 
 
 class Manager(NamedTuple):
-    """Who: one that applies is the same whatever version it speaks, one that updates is not."""
+    """Who: one that applies is the same whatever version it speaks, and has none; one that updates is not."""
 
     name: str
     operation: str
     api_version: str
-    subresource: str
-
-    @classmethod
-    def applying(cls, name: str, subresource: str) -> Manager:
-        return cls(name, APPLY, "", subresource)
-
-    @classmethod
-    def updating(cls, name: str, api_version: str, subresource: str) -> Manager:
-        return cls(name, UPDATE, api_version, subresource)
+    subresource: str = ""
 
     def __str__(self) -> str:
         """As conflict messages name it."""
@@ -64,18 +56,19 @@ def decode(entries: object) -> Managers:
     for raw in entries if isinstance(entries, list) else ():
         if not isinstance(raw, dict) or raw.get("operation") not in (APPLY, UPDATE):
             continue
-        operation, api_version = raw["operation"], str(raw.get("apiVersion", ""))
-        manager = Manager(
-            str(raw.get("manager", "")),
-            operation,
-            api_version if operation == UPDATE else "",
-            str(raw.get("subresource", "")),
-        )
+        manager = _manager_of(raw)
         fields = fieldset.decode(raw.get("fieldsV1"))
         if manager in found:
             fields |= found[manager].fields
-        found[manager] = ManagedEntry(api_version, str(raw.get("time", "")), fields)
+        found[manager] = ManagedEntry(str(raw.get("apiVersion", "")), str(raw.get("time", "")), fields)
     return found
+
+
+def _manager_of(raw: dict[str, Any]) -> Manager:
+    name, operation, api_version, subresource = (
+        str(raw.get(field, "")) for field in ("manager", "operation", "apiVersion", "subresource")
+    )
+    return Manager(name, operation, api_version if operation == UPDATE else "", subresource)
 
 
 def restamped(entries: object, who: Manager, changed: FieldSet, now: str) -> list[dict[str, Any]] | None:
@@ -90,7 +83,7 @@ def restamped(entries: object, who: Manager, changed: FieldSet, now: str) -> lis
     found = not changed
     for raw in entries:
         fields = raw.get("fieldsV1") or {}
-        if _is(raw, who):
+        if _manager_of(raw) == who:
             if not all(fieldset.holds(fields, path) for path in changed):
                 return None
             found = True
@@ -102,15 +95,6 @@ def restamped(entries: object, who: Manager, changed: FieldSet, now: str) -> lis
     return sorted(stamped, key=_order) if found else None
 
 
-def _is(raw: dict[str, Any], who: Manager) -> bool:
-    return (
-        raw.get("manager") == who.name
-        and raw.get("operation") == who.operation
-        and raw.get("apiVersion") == who.api_version
-        and raw.get("subresource", "") == who.subresource
-    )
-
-
 def _order(raw: dict[str, Any]) -> tuple[str, ...]:
     """Appliers first, then by time and name."""
     return tuple(raw.get(name, "") for name in ("operation", "time", "manager", "apiVersion", "subresource"))
@@ -118,23 +102,26 @@ def _order(raw: dict[str, Any]) -> tuple[str, ...]:
 
 def encode(managers: Mapping[Manager, ManagedEntry]) -> list[dict[str, Any]]:
     """The entries; managers that own nothing are left out."""
-    return sorted(
-        (_encode(manager, entry) for manager, entry in managers.items() if entry.fields), key=_order
+    entries = (
+        _entry(manager, entry.api_version, fieldset.encode(entry.fields), entry.time)
+        for manager, entry in managers.items()
+        if entry.fields
     )
+    return sorted(entries, key=_order)
 
 
-def _encode(manager: Manager, entry: ManagedEntry) -> dict[str, Any]:
-    raw: dict[str, Any] = {
-        "apiVersion": entry.api_version,
+def _entry(manager: Manager, api_version: str, fields: RawObject, time: str) -> RawObject:
+    raw: RawObject = {
+        "apiVersion": api_version,
         "fieldsType": "FieldsV1",
-        "fieldsV1": fieldset.encode(entry.fields),
+        "fieldsV1": fields,
         "manager": manager.name,
         "operation": manager.operation,
     }
     if manager.subresource:
         raw["subresource"] = manager.subresource
-    if entry.time:
-        raw["time"] = entry.time
+    if time:
+        raw["time"] = time
     return raw
 
 
@@ -147,7 +134,7 @@ def capped(managers: Managers) -> Managers:
     kept = dict(managers)
     for manager in updating[: max(0, len(updating) - _MAX_UPDATE_MANAGERS)]:
         entry = kept.pop(manager)
-        ancient = Manager.updating(_ANCIENT, entry.api_version, "")
+        ancient = Manager(_ANCIENT, UPDATE, entry.api_version)
         before = kept.get(ancient)
         kept[ancient] = entry if before is None else replace(entry, fields=entry.fields | before.fields)
     return kept
@@ -173,16 +160,8 @@ def creator_entry(
         owned = _owned(value, schema.root.child(name), fresh=False)
         if owned is not None:
             fields[f"f:{name}"] = owned
-    if not fields:
-        return None
-    return {
-        "apiVersion": obj["apiVersion"],
-        "fieldsType": "FieldsV1",
-        "fieldsV1": fields,
-        "manager": manager,
-        "operation": "Update",
-        "time": now,
-    }
+    api_version = obj["apiVersion"]
+    return _entry(Manager(manager, UPDATE, api_version), api_version, fields, now) if fields else None
 
 
 def _owned(value: Any, node: SchemaNode, *, fresh: bool = True) -> RawObject | None:  # noqa: ANN401 - any JSON value

@@ -25,7 +25,7 @@ _MAX_COPIED = 3 * 1024 * 1024
 _MISSING = object()
 
 
-@refuse_depth
+@refuse_depth()
 def merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a merge patch is an object")
@@ -44,7 +44,7 @@ def _merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN40
     return merged
 
 
-@refuse_depth
+@refuse_depth()
 def json_patch(obj: dict[str, Any], operations: object) -> dict[str, Any]:
     """The object after all operations, or a :class:`StatusError` and no change at all."""
     if not isinstance(operations, list):
@@ -60,14 +60,16 @@ def json_patch(obj: dict[str, Any], operations: object) -> dict[str, Any]:
         if not isinstance(operation, dict):
             raise bad_request("error decoding patch: an operation is an object")
         document.run(operation)
-    if not isinstance(document.root, dict):
+    if not isinstance(document.whole[""], dict):
         raise unprocessable("the patch does not leave an object behind")
-    return document.root
+    return document.whole[""]
 
 
 class _Document:
-    def __init__(self, root: Any) -> None:  # noqa: ANN401 -- any JSON value
-        self.root = root
+    """An object under the empty name, with which every pointer begins: it has a place, as all in it has."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self.whole: dict[str, Any] = {"": root}
         self._copied = 0
 
     def run(self, operation: dict[str, Any]) -> None:
@@ -80,20 +82,22 @@ class _Document:
             case "remove":
                 self.remove(name, path)
             case "replace":
-                self.get(name, path)
-                self.put(path, copy.deepcopy(_value(operation)))
+                parent, place = self.place(name, path)
+                parent[place] = copy.deepcopy(_value(operation))
             case "move":
                 self.move(_pointer(operation, "from"), path)
             case "copy":
                 self.copy(_pointer(operation, "from"), path)
             case "test":
-                self.test(path, operation.get("value"))
+                value = self.find(path)
+                if not _equal(None if value is _MISSING else value, operation.get("value")):
+                    raise unprocessable(f"testing value {_text(path)} failed: test failed")
             case _:
                 raise unprocessable(f"Unexpected kind: {name}")
 
     def find(self, path: list[str]) -> Any:  # noqa: ANN401
         """What is at a path, `_MISSING` if nothing is."""
-        value = self.root
+        value: Any = self.whole
         for token in path:
             if isinstance(value, dict):
                 value = value.get(token, _MISSING)
@@ -108,10 +112,13 @@ class _Document:
             raise _missing(operation, path)
         return value
 
+    def place(self, operation: str, path: list[str]) -> tuple[Any, Any]:
+        """What holds the value at a path, and under which key or index."""
+        self.get(operation, path)
+        parent = self.find(path[:-1])
+        return parent, _index(path[-1], len(parent)) if isinstance(parent, list) else path[-1]
+
     def add(self, operation: str, path: list[str], value: Any) -> None:  # noqa: ANN401
-        if not path:
-            self.root = value
-            return
         parent = self.get(operation, path[:-1])
         token = path[-1]
         if isinstance(parent, list):
@@ -121,20 +128,11 @@ class _Document:
         else:
             raise _missing(operation, path)
 
-    def put(self, path: list[str], value: Any) -> None:  # noqa: ANN401
-        """Overwrite what is known to exist."""
-        if not path:
-            self.root = value
-            return
-        parent = self.get("replace", path[:-1])
-        parent[_index(path[-1], len(parent)) if isinstance(parent, list) else path[-1]] = value
-
     def remove(self, operation: str, path: list[str]) -> None:
-        self.get(operation, path)
-        if not path:
+        parent, place = self.place(operation, path)
+        if parent is self.whole:
             raise unprocessable("Unable to remove the whole document")
-        parent = self.get(operation, path[:-1])
-        del parent[_index(path[-1], len(parent)) if isinstance(parent, list) else path[-1]]
+        del parent[place]
 
     def move(self, source: list[str], path: list[str]) -> None:
         value = self.get("move", source)
@@ -149,11 +147,6 @@ class _Document:
         if self._copied > _MAX_COPIED:
             raise unprocessable(f"Unable to copy, the accumulated size exceeds the limit {_MAX_COPIED}")
         self.add("copy", path, copy.deepcopy(value))
-
-    def test(self, path: list[str], wanted: object) -> None:
-        value = self.find(path)
-        if not _equal(None if value is _MISSING else value, wanted):
-            raise unprocessable(f"testing value {_text(path)} failed: test failed")
 
 
 def _missing(operation: str, path: list[str]) -> StatusError:
@@ -173,11 +166,11 @@ def _pointer(operation: dict[str, Any], member: str) -> list[str]:
         raise unprocessable(
             f"{operation.get('op')} operation does not apply: {member} {raw!r} is no JSON pointer"
         )
-    return [token.replace("~1", "/").replace("~0", "~") for token in raw.split("/")[1:]]
+    return [token.replace("~1", "/").replace("~0", "~") for token in raw.split("/")]
 
 
 def _text(path: list[str]) -> str:
-    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)
+    return "/".join(token.replace("~", "~0").replace("/", "~1") for token in path)
 
 
 def _index(token: str, length: int) -> Any:  # noqa: ANN401 -- None only where the caller checks for it
@@ -215,7 +208,7 @@ _ORDER = "$setElementOrder/"
 _GONE = object()
 
 
-@refuse_depth
+@refuse_depth()
 def strategic_merge_patch(obj: dict[str, Any], patch: object, schema: Schema) -> dict[str, Any]:
     if not isinstance(patch, dict):
         kind = json_type(patch)
@@ -295,11 +288,8 @@ def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
 def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list[Any]:
     key = node.merge_key
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patches):
-        return [
-            _settled(item)
-            for item in patches
-            if not (isinstance(item, dict) and item.get(_PATCH) == "replace")
-        ]
+        taken: list[Any] = _settled(patches)
+        return taken
     merged = list(held)
     places: dict[object, list[int]] = {}
     for index, other in enumerate(held):

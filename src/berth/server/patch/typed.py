@@ -80,7 +80,7 @@ def _parts(value: Any, node: SchemaNode, path: Path) -> _Parts | None:  # noqa: 
     if is_granular_map(value, node):
         known = node.fields
         return [
-            (fieldset.field(name), item, node.child(name), item is not None and name not in known)
+            (f"f:{name}", item, node.child(name), item is not None and name not in known)
             for name, item in value.items()
         ]
     elements = _elements(value, node) if is_granular_list(value, node) else None
@@ -109,9 +109,6 @@ class Difference:
     removed: set[Path] = field(default_factory=set)
     modified: set[Path] = field(default_factory=set)
 
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.modified)
-
 
 def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
     difference = Difference()
@@ -134,7 +131,7 @@ def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) 
         budget.step()
         known = node.fields
         for name in (*old, *(name for name in new if name not in old)):
-            at = (*path, fieldset.field(name))
+            at = (*path, f"f:{name}")
             held = old.get(name, MISSING)
             _compare(held, new.get(name, MISSING), node.child(name), at, out)
             if held is MISSING and name not in known:
@@ -239,7 +236,7 @@ def without(
         mark = marked.get(step)
         if mark is None:
             return item
-        if fieldset.is_end(mark):
+        if fieldset.MEMBER in mark:
             return MISSING
         at = (*path, step)
         left = without(item, inner, mark, owned, at, keep)
@@ -247,7 +244,7 @@ def without(
 
     if is_granular_map(value, node):
         fields = {
-            name: item if name in keep else inside(item, node.child(name), fieldset.field(name), ())
+            name: item if name in keep else inside(item, node.child(name), f"f:{name}", ())
             for name, item in value.items()
         }
         return {name: left for name, left in fields.items() if left is not MISSING}

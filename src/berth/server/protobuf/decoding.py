@@ -18,7 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -62,11 +62,11 @@ def decode(body: bytes) -> dict[str, Json]:
     for field in fields(memoryview(body)[len(PREFIX) :]):
         if field.tag == 1:
             field.expect(BYTES)
-            type_meta |= {part.tag: SCALARS["string"](part) for part in fields(field.data)}
+            type_meta |= {part.tag: scalar(part, "string") for part in fields(field.data)}
         elif field.tag == 2:
             field.expect(BYTES)
             raw = field.data
-        elif field.tag == 3 and SCALARS["string"](field):
+        elif field.tag == 3 and scalar(field, "string"):
             raise ProtobufError("encoded contents are not supported")
     api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     if not api_version or not kind:
@@ -88,7 +88,7 @@ def _fill(target: dict[str, Json], message: str, data: memoryview, depth: int) -
         kind = known.get(field.tag)
         if kind is None:
             continue
-        if kind.inline:
+        if kind.name == ".":
             field.expect(BYTES)
             _fill(target, kind.type, field.data, depth + 1)
         elif kind.shape == "list":
@@ -106,7 +106,7 @@ def _fill(target: dict[str, Json], message: str, data: memoryview, depth: int) -
 
 def _value(field: Field, kind: FieldType, depth: int, before: Json = None) -> Json:
     if not kind.message:
-        return SCALARS[kind.type](field)
+        return scalar(field, kind.type)
     field.expect(BYTES)
     shape = SHAPES.get(kind.type)
     found: dict[str, Json] = before if shape is None and isinstance(before, dict) else {}
@@ -118,10 +118,10 @@ def _value(field: Field, kind: FieldType, depth: int, before: Json = None) -> Js
 def _entry(field: Field, kind: FieldType, depth: int) -> dict[str, Json]:
     """One key of a map and its value; either may be left out if it is empty."""
     field.expect(BYTES)
-    key, given = "", default("string" if kind.message else kind.type)
+    key, given = "", Field(2, BYTES if kind.message else SCALARS[kind.type][0], 0, NOTHING)
     for part in fields(field.data):
         if part.tag == 1:
-            key = SCALARS["string"](part)
+            key = scalar(part, "string")
         elif part.tag == 2:
             given = part
     value = _value(given, kind, depth)
@@ -140,10 +140,6 @@ class FieldType:
     shape: Shape
     keep: bool
     message: bool
-
-    @property
-    def inline(self) -> bool:
-        return self.name == "."
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -190,34 +186,18 @@ def _parsed(text: str, home: str) -> FieldType:
 
 
 def _text(field: Field) -> str:
-    field.expect(BYTES)
     try:
         return str(field.data, "utf-8")
     except UnicodeDecodeError:
         raise ProtobufError(f"field {field.tag}: text is not UTF-8") from None
 
 
-def _base64(field: Field) -> str:
-    field.expect(BYTES)
-    return b64encode(field.data).decode("ascii")
-
-
-def _bool(field: Field) -> bool:
-    field.expect(VARINT)
-    return field.number != 0
-
-
-def _whole(bits: int) -> Callable[[Field], int]:
-    def read(field: Field) -> int:
-        field.expect(VARINT)
-        number = field.number & ((1 << bits) - 1)
-        return number - (1 << bits) if number >> (bits - 1) else number
-
-    return read
+def _whole(bits: int, field: Field) -> int:
+    number = field.number & ((1 << bits) - 1)
+    return number - (1 << bits) if number >> (bits - 1) else number
 
 
 def _double(field: Field) -> float:
-    field.expect(FIXED64)
     (value,) = struct.unpack("<d", field.data)
     if not math.isfinite(value):
         raise ProtobufError(f"field {field.tag}: {value} has no JSON form")
@@ -227,7 +207,6 @@ def _double(field: Field) -> float:
 
 def _embedded(field: Field) -> Json:
     """JSON inside protobuf; nothing at all stands for null."""
-    field.expect(BYTES)
     if not field.data:
         return None
     try:
@@ -236,26 +215,26 @@ def _embedded(field: Field) -> Json:
         raise ProtobufError(f"field {field.tag}: embedded data is not JSON: {error}") from None
 
 
-SCALARS: dict[str, Callable[[Field], Json]] = {
-    "string": _text,
-    "bytes": _base64,
-    "bool": _bool,
-    "int32": _whole(32),
-    "int64": _whole(64),
-    "double": _double,
-    "json": _embedded,
+SCALARS: dict[str, tuple[int, Callable[[Field], Json]]] = {
+    "string": (BYTES, _text),
+    "bytes": (BYTES, lambda field: b64encode(field.data).decode("ascii")),
+    "bool": (VARINT, lambda field: field.number != 0),
+    "int32": (VARINT, partial(_whole, 32)),
+    "int64": (VARINT, partial(_whole, 64)),
+    "double": (FIXED64, _double),
+    "json": (BYTES, _embedded),
 }
-_NUMBERS = frozenset({"bool", "int32", "int64"})
 
 
-def default(kind: str) -> Field:
-    """A field that was left out of a map entry."""
-    return Field(2, VARINT if kind in _NUMBERS else BYTES, 0, NOTHING)
+def scalar(field: Field, kind: str) -> Json:
+    wire, read = SCALARS[kind]
+    field.expect(wire)
+    return read(field)
 
 
 def unpacked(field: Field, kind: str) -> Iterator[Field]:
     """The elements of a list of numbers, which may be written in one run of bytes."""
-    if field.wire != BYTES or kind not in _NUMBERS:
+    if field.wire != BYTES or SCALARS[kind][0] != VARINT:
         yield field
         return
     at = 0
@@ -290,10 +269,6 @@ def _int_or_string(found: dict[str, Json]) -> int | str:
     return value
 
 
-def _schema_or_bool(found: dict[str, Json]) -> Json:
-    return found["schema"] if "schema" in found else found.get("allows", False)
-
-
 SHAPES: dict[str, Callable[[dict[str, Json]], Json]] = {
     "meta.v1.Time": _time,
     "meta.v1.MicroTime": _micro_time,
@@ -305,6 +280,6 @@ SHAPES: dict[str, Callable[[dict[str, Json]], Json]] = {
     "authorization.v1.ExtraValue": lambda found: found.get("items", []),
     "apiextensions.v1.JSON": lambda found: found.get("raw"),
     "apiextensions.v1.JSONSchemaPropsOrArray": lambda found: found.get("jSONSchemas", found.get("schema")),
-    "apiextensions.v1.JSONSchemaPropsOrBool": _schema_or_bool,
+    "apiextensions.v1.JSONSchemaPropsOrBool": lambda found: found.get("schema", found.get("allows", False)),
     "apiextensions.v1.JSONSchemaPropsOrStringArray": lambda found: found.get("property", found.get("schema")),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ _SHARED = 256  # changes whose encoded frames are kept for watchers that are a l
 _SHARED_BYTES = 8 * 1024 * 1024  # that these frames may have for every form that is watched
 _OVERHEAD = 500  # bytes of a change beside its objects
 NO_LABELS: Mapping[str, str] = {}
+ALL = sys.maxsize  # of the objects there are
 
 decode: Callable[[bytes], RawObject] = msgspec.json.Decoder(RawObject).decode
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -159,20 +161,15 @@ class Bucket:
 
     def newest_in(self, namespace: str) -> list[Record]:
         """All objects of a namespace (all there are, if it is empty) with queued writes applied."""
-        queued = {key: queued.record for key, queued in self.queued.copy().items()}
-        return list(self._with(queued, namespace).values())
-
-    def _with(self, changed: Mapping[Key, Record | None], namespace: str) -> dict[Key, Record]:
-        """The committed objects of a namespace where others are in the place of some, or nothing is."""
         found = {record.key: record for record in self.in_namespace(namespace)}
-        for key, record in changed.items():
+        for key, queued in self.queued.copy().items():
             if namespace and key[0] != namespace:
                 continue
-            if record is None:
+            if queued.record is None:
                 found.pop(key, None)
             else:
-                found[key] = record
-        return found
+                found[key] = queued.record
+        return list(found.values())
 
     def in_namespace(self, namespace: str) -> list[Record]:
         """Committed objects in key order; in another thread than the loop's some may be missing."""
@@ -188,18 +185,13 @@ class Bucket:
         low = bisect.bisect_left(self.keys, (namespace, ""))
         return low, bisect.bisect_left(self.keys, (namespace + "\0", ""))
 
-    def at(self, rv: int, namespace: str) -> list[Record] | None:
-        """The objects as they were at version `rv`, in key order; None if that cannot be told any more."""
-        then = self._changed_since(rv)
-        if not then:
-            return then if then is None else self.in_namespace(namespace)
-        records = self._with(then, namespace)
-        return [records[key] for key in sorted(records)]
-
     def page_at(
-        self, rv: int, namespace: str, after: Key | None, limit: int
+        self, rv: int, namespace: str, after: Key | None = None, limit: int = ALL
     ) -> tuple[list[Record], int] | None:
-        """Up to `limit` objects behind a key as they were at a version, and how many more; None as `at`."""
+        """Up to `limit` objects behind a key as they were at version `rv`, in key order, and how many more.
+
+        None if that cannot be told any more.
+        """
         then = self._changed_since(rv)
         if then is None:
             return None
@@ -208,8 +200,10 @@ class Bucket:
             low = max(low, bisect.bisect_right(self.keys, after))
         # However many of these were not there then, enough are left.
         keys = self.keys[low : min(high, low + limit + len(then))]
-        found = {key: record for key in keys if (record := self.records.get(key)) is not None}
         count = max(high - low, 0)
+        if not then:
+            return [self.records[key] for key in keys], count - len(keys)
+        found = {key: self.records[key] for key in keys}
         for key, record in then.items():
             if (namespace and key[0] != namespace) or (after is not None and key <= after):
                 continue
@@ -217,7 +211,7 @@ class Bucket:
             found.pop(key, None)
             if record is not None:
                 found[key] = record
-        shown = [found[key] for key in (sorted(found) if then else found)][:limit]
+        shown = [found[key] for key in sorted(found)[:limit]]
         return shown, count - len(shown)
 
     def _changed_since(self, rv: int) -> dict[Key, Record | None] | None:
@@ -233,16 +227,20 @@ class Bucket:
 
     def restore(self, row: Row) -> list[int]:
         """Take in a change that is older than the history; the versions it makes useless."""
-        key = (row.namespace, row.name)
-        before = self.records.pop(key, None)
-        if row.type != DELETED:
-            self.records[key] = self.record(key, row.rv, row.data, decode(row.data))
-            if before is None:
-                bisect.insort(self.keys, key)
-        elif before is not None:
-            del self.keys[bisect.bisect_left(self.keys, key)]
-        useless = [row.rv] if row.type == DELETED else []
+        key, deleted = (row.namespace, row.name), row.type == DELETED
+        before = self.records.get(key)
+        self._set(key, None if deleted else self.record(key, row.rv, row.data, decode(row.data)))
+        useless = [row.rv] if deleted else []
         return [*useless, before.rv] if before is not None else useless
+
+    def _set(self, key: Key, record: Record | None) -> None:
+        """Put a version in the place of the one that was committed; without one the object is gone."""
+        if record is not None:
+            if key not in self.records:
+                bisect.insort(self.keys, key)
+            self.records[key] = record
+        elif self.records.pop(key, None) is not None:
+            del self.keys[bisect.bisect_left(self.keys, key)]
 
     def event_of(self, row: Row) -> WatchEvent:
         """A change as it is read back from disk."""
@@ -251,7 +249,7 @@ class Bucket:
         prev = self.records.get(key)
         if prev is None and row.prev is not None:
             labels, fields = msgspec.json.decode(row.prev)
-            # Enough for selectors; the bytes of this version are gone, see `at`.
+            # Enough for selectors; the bytes of this version are gone, see `_changed_since`.
             prev = Record(key, 0, b"", record.uid, labels, fields)
         return WatchEvent(row.type, record, prev)
 
@@ -259,13 +257,7 @@ class Bucket:
         """Take in a committed change; the versions that are of no use on disk any more because of it."""
         record = event.record
         key = record.key
-        if event.type == DELETED:
-            if self.records.pop(key, None) is not None:
-                del self.keys[bisect.bisect_left(self.keys, key)]
-        else:
-            if key not in self.records:
-                bisect.insort(self.keys, key)
-            self.records[key] = record
+        self._set(key, None if event.type == DELETED else record)
         queued = self.queued.get(key)
         if queued is not None and queued.rv == record.rv:
             del self.queued[key]

@@ -6,6 +6,7 @@ Grammar: apimachinery's ``labels`` and ``fields`` packages.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -119,26 +120,22 @@ def parse_labels(text: str) -> LabelTest | None:
 
 def _parse_labels(text: str) -> LabelTest | None:
     tokens = _tokens(text)
-    if not tokens:
-        return None
-    requirements, position = [], 0
-    while True:
-        requirement, position = _requirement(tokens, position)
-        requirements.append(requirement)
-        if position == len(tokens):
-            return LabelTest.of(requirements)
-        if tokens[position] != ",":
-            raise _unparsable(f"found '{tokens[position]}', expected: ',' or 'end of string'")
-        position += 1
-        if position == len(tokens):
+    requirements = []
+    while tokens:
+        requirements.append(_requirement(tokens))
+        sign = _next(tokens)
+        if sign not in ("", ","):
+            raise _unparsable(f"found '{sign}', expected: ',' or 'end of string'")
+        if sign and not tokens:
             raise _unparsable("found '', expected: identifier after ','")
+    return LabelTest.of(requirements) if requirements else None
 
 
 _remembered = lru_cache(maxsize=1024)(_parse_labels)
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, position = [], 0
+def _tokens(text: str) -> deque[str]:
+    tokens, position = deque[str](), 0
     while position < len(text):
         found = _token(text, position)
         if found is None:
@@ -150,63 +147,49 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
-    def peek() -> str:
-        return tokens[position] if position < len(tokens) else ""
+def _next(tokens: deque[str]) -> str:
+    return tokens.popleft() if tokens else ""
 
-    if peek() == "!":
-        key = tokens[position + 1] if position + 1 < len(tokens) else ""
+
+def _requirement(tokens: deque[str]) -> Requirement:
+    key = _next(tokens)
+    if key == "!":
+        key = _next(tokens)
         _check_key(key)
-        return Requirement(key, DOES_NOT_EXIST), position + 2
-    key = peek()
+        return Requirement(key, DOES_NOT_EXIST)
     _check_key(key)
-    position += 1
-    sign = peek()
-    if sign in ("", ","):
-        return Requirement(key, EXISTS), position
+    if not tokens or tokens[0] == ",":
+        return Requirement(key, EXISTS)
+    sign = _next(tokens)
     operator = _OPERATORS.get(sign)
     if operator is None:
         raise _unparsable(f"found '{sign}', expected: in, notin, =, ==, !=, gt, lt")
-    position += 1
-    if sign in ("in", "notin"):
-        values, position = _value_set(tokens, position)
-    else:
-        value = peek()
-        if value in (",", ""):
-            value = ""
-        elif value in _SIGNS:
-            raise _unparsable(f"found '{value}', expected: identifier")
-        else:
-            position += 1
-        values = frozenset((value,))
+    values = _value_set(tokens) if sign in ("in", "notin") else {_value(tokens, ",", "identifier")}
     _check_values(key, operator, values)
-    return Requirement(key, operator, values), position
+    return Requirement(key, operator, frozenset(values))
 
 
-def _value_set(tokens: list[str], position: int) -> tuple[frozenset[str], int]:
-    if position >= len(tokens) or tokens[position] != "(":
-        found = tokens[position] if position < len(tokens) else ""
-        raise _unparsable(f"found '{found}' expected: '('")
+def _value_set(tokens: deque[str]) -> set[str]:
+    sign, expected = _next(tokens), "',' or ')'"
+    if sign != "(":
+        raise _unparsable(f"found '{sign}' expected: '('")
     values: set[str] = set()
-    position += 1
-    expects_value = True
-    while position < len(tokens):
-        word = tokens[position]
-        position += 1
-        if word == ")":
-            if expects_value:
-                values.add("")
-            return frozenset(values), position
-        if word == ",":
-            if expects_value:
-                values.add("")
-            expects_value = True
-        elif expects_value and word not in _SIGNS:
-            values.add(word)
-            expects_value = False
-        else:
-            raise _unparsable(f"found '{word}', expected: ',' or ')'")
-    raise _unparsable("found '', expected: ',' or ')'")
+    while sign != ")":
+        values.add(_value(tokens, ",)", expected))
+        sign = _next(tokens)
+        if sign not in (",", ")"):
+            raise _unparsable(f"found '{sign}', expected: {expected}")
+    return values
+
+
+def _value(tokens: deque[str], ends: str, expected: str) -> str:
+    """The value that comes next; it is empty where one of the signs that end it comes instead."""
+    if not tokens or tokens[0] in ends:
+        return ""
+    value = tokens.popleft()
+    if value in _SIGNS:
+        raise _unparsable(f"found '{value}', expected: {expected}")
+    return value
 
 
 def _check_key(key: str) -> None:
@@ -214,7 +197,7 @@ def _check_key(key: str) -> None:
         raise _unparsable(f'key: Invalid value: "{key}": {"; ".join(messages)}')
 
 
-def _check_values(key: str, operator: str, values: frozenset[str]) -> None:
+def _check_values(key: str, operator: str, values: set[str]) -> None:
     for value in sorted(values):
         if operator in (GT, LT):
             if parse_int64(value) is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from berth.kube.times import seconds_of
@@ -91,12 +91,8 @@ def age(timestamp: object, now: float) -> str:
     return UNKNOWN if moment is None else human_duration(now - moment)
 
 
-def _age(obj: Object, now: float) -> str:
-    return age(at(obj, "metadata", "creationTimestamp"), now)
-
-
 NAME = Column("Name", text("metadata", "name"), format="name")
-AGE = Column("Age", _age)
+AGE = Column("Age", lambda obj, now: age(at(obj, "metadata", "creationTimestamp"), now))
 CREATED_AT = Column("Created At", text("metadata", "creationTimestamp"), type="date")
 
 
@@ -140,31 +136,21 @@ def label_selector(*path: str) -> Column:
 # --- tables
 
 
-def render_table(
-    columns: tuple[Column, ...],
-    objects: Iterable[Object],
-    now: float,
-    include_object: str = "Metadata",
-    *,
-    metadata: Mapping[str, Any] | None = None,
-    headers: bool = True,
-) -> Object:
-    """The table of some objects at a moment (seconds since the epoch).
-
-    `include_object` is ``None``, ``Metadata`` or ``Object``, as the query parameter has it;
-    `metadata` is that of the list. In a watch, `headers` are wanted with the first event only.
-    """
+def table_head(columns: tuple[Column, ...], metadata: Mapping[str, Any], *, headers: bool = True) -> Object:
+    """What stands before the rows of a table; in a watch, `headers` are wanted with the first event only."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": dict(metadata or {}),
+        "metadata": dict(metadata),
         "columnDefinitions": [column.header() for column in columns] if headers else None,
-        "rows": [render_row(columns, obj, now, include_object) for obj in objects],
     }
 
 
 def render_row(columns: tuple[Column, ...], obj: Object, now: float, include: str) -> Object:
-    """The row of one object."""
+    """The row of one object at a moment (seconds since the epoch).
+
+    `include` is ``None``, ``Metadata`` or ``Object``, as the query parameter has it.
+    """
     row: Object = {"cells": [column.cell(obj, now) for column in columns]}
     if include == "Object":
         row["object"] = obj

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from berth.kube.versions import VERSIONS
@@ -48,12 +49,9 @@ def _roles(node: Object, _: float) -> str:
     return ",".join(sorted(roles - {""})) or NONE
 
 
-def _address(kind: str) -> Callable[[Object, float], str]:
-    def cell(node: Object, _: float) -> str:
-        found = (each for each in items(node, "status", "addresses") if at(each, "type") == kind)
-        return str(at(next(found, None), "address") or NONE)
-
-    return cell
+def _address(kind: str, node: Object, _: float) -> str:
+    found = (each for each in items(node, "status", "addresses") if at(each, "type") == kind)
+    return str(at(next(found, None), "address") or NONE)
 
 
 def _kernel(node: Object, _: float) -> str:
@@ -72,8 +70,8 @@ NODE = (
     Column("Roles", _roles),
     AGE,
     Column("Version", text("status", "nodeInfo", "kubeletVersion")),
-    Column("Internal-IP", _address("InternalIP"), wide=True),
-    Column("External-IP", _address("ExternalIP"), wide=True),
+    Column("Internal-IP", partial(_address, "InternalIP"), wide=True),
+    Column("External-IP", partial(_address, "ExternalIP"), wide=True),
     Column("OS-Image", _node_info("osImage"), wide=True),
     Column("Kernel-Version", _kernel, wide=True),
     Column("Container-Runtime", _node_info("containerRuntimeVersion"), wide=True),
@@ -267,12 +265,9 @@ INGRESS = (
 NETWORK_POLICY = (NAME, Column("Pod-Selector", lambda obj, _: selector(at(obj, "spec", "podSelector"))), AGE)
 
 
-def _default_name(annotation: str) -> Column:
-    def cell(obj: Object, _: float) -> str:
-        default = mapping(obj, "metadata", "annotations").get(annotation) == "true"
-        return f"{at(obj, 'metadata', 'name')}{' (default)' if default else ''}"
-
-    return NAME._replace(cell=cell)
+def _default_name(annotation: str, obj: Object, _: float) -> str:
+    default = mapping(obj, "metadata", "annotations").get(annotation) == "true"
+    return f"{at(obj, 'metadata', 'name')}{' (default)' if default else ''}"
 
 
 def _parameters(obj: Object, _: float) -> str:
@@ -284,13 +279,13 @@ def _parameters(obj: Object, _: float) -> str:
 
 
 INGRESS_CLASS = (
-    _default_name("ingressclass.kubernetes.io/is-default-class"),
+    NAME._replace(cell=partial(_default_name, "ingressclass.kubernetes.io/is-default-class")),
     Column("Controller", text("spec", "controller")),
     Column("Parameters", _parameters),
     AGE,
 )
 STORAGE_CLASS = (
-    _default_name("storageclass.kubernetes.io/is-default-class"),
+    NAME._replace(cell=partial(_default_name, "storageclass.kubernetes.io/is-default-class")),
     Column("Provisioner", text("provisioner")),
     Column("ReclaimPolicy", text("reclaimPolicy", otherwise="Delete")),
     Column("VolumeBindingMode", text("volumeBindingMode", otherwise="Immediate")),
@@ -379,37 +374,36 @@ RESOURCE_SLICE = (
 )
 
 
-def _quota(limits: bool) -> Callable[[Object, float], str]:
-    def cell(obj: Object, _: float) -> str:
-        hard, used = mapping(obj, "status", "hard"), mapping(obj, "status", "used")
-        return ", ".join(
-            f"{name}: {used.get(name, 0)}/{hard[name]}"
-            for name in sorted(hard)
-            if name.startswith("limits.") == limits
-        )
-
-    return cell
+def _quota(obj: Object, _: float, *, limits: bool) -> str:
+    hard, used = mapping(obj, "status", "hard"), mapping(obj, "status", "used")
+    return ", ".join(
+        f"{name}: {used.get(name, 0)}/{hard[name]}"
+        for name in sorted(hard)
+        if name.startswith("limits.") == limits
+    )
 
 
-RESOURCE_QUOTA = (NAME, Column("Request", _quota(limits=False)), Column("Limit", _quota(limits=True)), AGE)
+RESOURCE_QUOTA = (
+    NAME,
+    Column("Request", partial(_quota, limits=False)),
+    Column("Limit", partial(_quota, limits=True)),
+    AGE,
+)
 
 
-def _subjects(kind: str) -> Callable[[Object, float], str]:
-    def cell(obj: Object, _: float) -> str:
-        found = [each for each in items(obj, "subjects") if at(each, "kind") == kind]
-        return ", ".join(
-            f"{each['namespace']}/{each.get('name')}" if at(each, "namespace") else str(at(each, "name"))
-            for each in found
-        )
-
-    return cell
+def _subjects(kind: str, obj: Object, _: float) -> str:
+    found = [each for each in items(obj, "subjects") if at(each, "kind") == kind]
+    return ", ".join(
+        f"{each['namespace']}/{each.get('name')}" if at(each, "namespace") else str(at(each, "name"))
+        for each in found
+    )
 
 
 ROLE_BINDING = (
     NAME,
     Column("Role", lambda obj, _: f"{at(obj, 'roleRef', 'kind')}/{at(obj, 'roleRef', 'name')}"),
     AGE,
-    Column("Users", _subjects("User"), wide=True),
-    Column("Groups", _subjects("Group"), wide=True),
-    Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+    Column("Users", partial(_subjects, "User"), wide=True),
+    Column("Groups", partial(_subjects, "Group"), wide=True),
+    Column("ServiceAccounts", partial(_subjects, "ServiceAccount"), wide=True),
 )

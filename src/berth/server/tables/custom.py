@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 from berth.kube.times import seconds_of
 from berth.server.fields import at
@@ -23,36 +23,6 @@ _token = re.compile(
     r"""|(?P<all>\[\*\])"""
     r"""|\[\?\(\s*@\.(?P<key>[\w.\\/-]+)\s*(?P<compare>==|!=)\s*['"]?(?P<value>[^'")]*)['"]?\s*\)\]"""
 )
-
-
-class _Step(NamedTuple):
-    """One step of a path: into a field, an element, all elements, or those for which a comparison holds."""
-
-    kind: str
-    text: str
-    value: str = ""
-    equal: bool = True
-
-
-@lru_cache(maxsize=1024)
-def parse(path: str) -> tuple[_Step, ...] | None:
-    """The steps of a path, None if it is more than we understand."""
-    steps: list[_Step] = []
-    position = 0
-    while position < len(path):
-        found = _token.match(path, position)
-        if found is None:
-            return None
-        position = found.end()
-        if found["field"] or found["quoted"]:
-            steps.append(_Step("field", re.sub(r"\\(.)", r"\1", found["field"] or found["quoted"])))
-        elif found["index"]:
-            steps.append(_Step("index", found["index"]))
-        elif found["all"]:
-            steps.append(_Step("all", ""))
-        else:
-            steps.append(_Step("filter", found["key"], found["value"], found["compare"] == "=="))
-    return tuple(steps)
 
 
 _ROW = 100_000  # values to look at, or characters of paths to read, for one row
@@ -78,6 +48,55 @@ class _Allowance:
             raise _SpentError
 
 
+_Step = Callable[[Any, _Allowance], Iterable[Any]]
+
+
+@lru_cache(maxsize=1024)
+def parse(path: str) -> tuple[_Step, ...] | None:
+    """The steps of a path, None if it is more than we understand."""
+    steps: list[_Step] = []
+    position = 0
+    while position < len(path):
+        found = _token.match(path, position)
+        if found is None:
+            return None
+        position = found.end()
+        steps.append(_step(found))
+    return tuple(steps)
+
+
+def _step(found: re.Match[str]) -> _Step:
+    """A step of a path: into a field, an element, all elements, or those for which a comparison holds."""
+    if written := found["field"] or found["quoted"]:
+        name = re.sub(r"\\(.)", r"\1", written)
+        return lambda value, _: [value[name]] if isinstance(value, dict) and name in value else []
+    if found["index"]:
+        index = int(found["index"])
+
+        def element(value: object, _: _Allowance) -> list[Any]:
+            held = _elements(value)
+            return [held[index]] if -len(held) <= index < len(held) else []
+
+        return element
+    if found["all"]:
+        return lambda value, _: value.values() if isinstance(value, dict) else _elements(value)
+    names, equal = found["key"].split("."), found["compare"] == "=="
+
+    def chosen(value: object, allowance: _Allowance) -> Iterator[Any]:
+        for each in _elements(value):
+            allowance.spend(len(names))
+            text = _text(at(each, *names))
+            allowance.spend(len(text) // _LETTERS)
+            if (text == found["value"]) == equal:
+                yield each
+
+    return chosen
+
+
+def _elements(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def find(obj: object, path: str, allowance: _Allowance | None = None) -> Iterator[Any]:
     """All values at a path, each when it is asked for."""
     allowance = allowance or _Allowance()
@@ -92,67 +111,30 @@ def find(obj: object, path: str, allowance: _Allowance | None = None) -> Iterato
             if len(levels) > len(steps):
                 yield value
             else:
-                levels.append(iter(_take(value, steps[len(levels) - 1], allowance)))
+                levels.append(iter(steps[len(levels) - 1](value, allowance)))
                 break
         else:
             levels.pop()
-
-
-def _take(value: Any, step: _Step, allowance: _Allowance) -> Iterable[Any]:  # noqa: ANN401 -- any JSON value
-    if isinstance(value, dict):
-        if step.kind == "all":
-            return value.values()
-        return [value[step.text]] if step.kind == "field" and step.text in value else []
-    return _take_elements(value, step, allowance) if isinstance(value, list) else []
-
-
-def _take_elements(value: list[Any], step: _Step, allowance: _Allowance) -> Iterable[Any]:
-    match step.kind:
-        case "all":
-            return value
-        case "index":
-            index = int(step.text)
-            return [value[index]] if -len(value) <= index < len(value) else []
-        case "filter":
-            return _chosen(value, step, allowance)
-    return []
-
-
-def _chosen(value: list[Any], step: _Step, allowance: _Allowance) -> Iterator[Any]:
-    names = step.text.split(".")
-    for each in value:
-        allowance.spend(len(names))
-        text = _text(at(each, *names))
-        allowance.spend(len(text) // _LETTERS)
-        if (text == step.value) == step.equal:
-            yield each
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _cell(path: str, kind: str, allowance: _Allowance) -> Callable[[Object, float], Any]:
-    def cell(obj: Object, now: float) -> Any:  # noqa: ANN401
-        try:
-            found = next(find(obj, path, allowance), None)
-            shown = None if found is None else _shown(found, kind, now)
-            allowance.spend(len(shown) // _LETTERS if isinstance(shown, str) else 0)
-        except _SpentError:
-            return None
-        return shown
-
-    return cell
+def _cell(path: str, kind: str, allowance: _Allowance, obj: Object, now: float) -> Any:  # noqa: ANN401
+    try:
+        found = next(find(obj, path, allowance), None)
+        shown = None if found is None else _shown(found, kind, now)
+        allowance.spend(len(shown) // _LETTERS if isinstance(shown, str) else 0)
+    except _SpentError:
+        return None
+    return shown
 
 
-def _first_cell(allowance: _Allowance) -> Callable[[Object, float], Any]:
+def _first_cell(allowance: _Allowance, obj: Object, now: float) -> Any:  # noqa: ANN401
     """The name, with which every row begins."""
-
-    def cell(obj: Object, now: float) -> Any:  # noqa: ANN401
-        allowance.renew()
-        return NAME.cell(obj, now)
-
-    return cell
+    allowance.renew()
+    return NAME.cell(obj, now)
 
 
 def _shown(value: Any, kind: str, now: float) -> Any:  # noqa: ANN401
@@ -178,11 +160,11 @@ def columns(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ..
         return (NAME, AGE._replace(type="date"))
     allowance = _Allowance()
     return (
-        NAME._replace(cell=_first_cell(allowance)),
+        NAME._replace(cell=partial(_first_cell, allowance)),
         *(
             Column(
                 str(each.get("name", "")),
-                _cell(str(each.get("jsonPath", "")), str(each.get("type", "string")), allowance),
+                partial(_cell, str(each.get("jsonPath", "")), str(each.get("type", "string")), allowance),
                 type=str(each.get("type", "string")),
                 wide=bool(each.get("priority")),
                 format=str(each.get("format", "")),

@@ -33,12 +33,10 @@ _TEMPLATE = ("spec", "template")
 _JOB_TEMPLATE = ("spec", "jobTemplate", "spec")
 
 
-def _is_sidecar(container: object) -> bool:
-    return bool(at(container, "restartPolicy") == "Always")
-
-
-def _spec_of(pod: Object, name: object) -> object:
-    return next((each for each in items(pod, "spec", "initContainers") if at(each, "name") == name), None)
+def _sidecars(pod: Object) -> set[object]:
+    """The names of the init containers that go on running."""
+    wanted = items(pod, "spec", "initContainers")
+    return {at(each, "name") for each in wanted if at(each, "restartPolicy") == "Always"}
 
 
 def _ended(terminated: Object) -> str:
@@ -52,14 +50,14 @@ def _ended(terminated: Object) -> str:
 
 def _initializing(pod: Object) -> str | None:
     """What initialization is busy with or failed at, None once it is through."""
-    wanted = items(pod, "spec", "initContainers")
+    wanted, sidecars = items(pod, "spec", "initContainers"), _sidecars(pod)
     for index, container in enumerate(items(pod, "status", "initContainerStatuses")):
         terminated = at(container, "state", "terminated")
         if isinstance(terminated, dict):
             if terminated.get("exitCode", 0) == 0:
                 continue
             return f"Init:{_ended(terminated)}"
-        if at(container, "started") and _is_sidecar(_spec_of(pod, at(container, "name"))):
+        if at(container, "started") and at(container, "name") in sidecars:
             continue
         waiting = at(container, "state", "waiting", "reason")
         if waiting and waiting != "PodInitializing":
@@ -107,12 +105,11 @@ def status(pod: Object) -> str:
 
 
 def _ready(pod: Object, _: float) -> str:
-    sidecars = [each for each in items(pod, "spec", "initContainers") if _is_sidecar(each)]
-    names = {at(each, "name") for each in sidecars}
+    sidecars = _sidecars(pod)
     ready = sum(
         bool(at(each, "ready") and at(each, "started"))
         for each in items(pod, "status", "initContainerStatuses")
-        if at(each, "name") in names
+        if at(each, "name") in sidecars
     ) + sum(
         bool(at(each, "ready") and at(each, "state", "running") is not None)
         for each in items(pod, "status", "containerStatuses")
@@ -122,13 +119,10 @@ def _ready(pod: Object, _: float) -> str:
 
 def _restarts(pod: Object, now: float) -> str:
     through = _initializing(pod) is None or is_true(pod, "Initialized")
-    counted = [
-        each
-        for each in items(pod, "status", "initContainerStatuses")
-        if not through or _is_sidecar(_spec_of(pod, at(each, "name")))
-    ]
+    sidecars, counted = _sidecars(pod), items(pod, "status", "initContainerStatuses")
     if through:
-        counted += items(pod, "status", "containerStatuses")
+        lasting = [each for each in counted if at(each, "name") in sidecars]
+        counted = lasting + items(pod, "status", "containerStatuses")
     total = sum(number(each, "restartCount") for each in counted)
     ends = [seconds_of(at(each, "lastState", "terminated", "finishedAt")) for each in counted]
     known = [end for end in ends if end is not None]

@@ -4,7 +4,7 @@ const LIGHT = ["#3b76d4", "#d9762b", "#2f9e6e", "#b04ca8", "#7a6ad8", "#b8860b",
 const DARK = ["#79a9f5", "#f0a160", "#63cf9f", "#d98ad2", "#a99cf5", "#e0b84e", "#5fcbe0", "#f28a9d", "#a9c95f", "#c8a283", "#9cb1c4", "#f0a0cb"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-export const palette = () => (dark.matches ? DARK : LIGHT);
+const palette = () => (dark.matches ? DARK : LIGHT);
 
 // Draw again when the system's preference changes, as long as an element is shown.
 export function onTheme(act, element) {

@@ -105,7 +105,7 @@ export function search(label, value, placeholder, change) {
   return h("label", {}, label, input);
 }
 
-export function save(name, type, content) {
+function save(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   const anchor = h("a", { href: url, download: name });
   document.body.append(anchor);

@@ -6,7 +6,7 @@ import { store, shortKey } from "./store.js";
 export const whatIfPath = (changes) => `/what-if?do=${encodeURIComponent(changes.join(";"))}`;
 
 // Words and the change, for what is chosen in a picture.
-export function offersFor(chosen) {
+function offersFor(chosen) {
   const kind = chosen.slice(0, chosen.indexOf(":")), name = chosen.slice(chosen.indexOf(":") + 1);
   if (kind === "node" && store.nodes.has(name)) return ofNode(store.nodes.get(name));
   if (kind === "domain") return ofDomain(name);
@@ -33,7 +33,7 @@ function ofPod(pod) {
   return [...own, ...ofWorkload(pod)];
 }
 
-export function ofWorkload({ namespace, workload }) {
+function ofWorkload({ namespace, workload }) {
   const [kind, name] = workload.split("/");
   if (!["Deployment", "StatefulSet", "ReplicaSet"].includes(kind)) return [];
   const now = [...store.pods.values()].filter((each) => each.namespace === namespace && each.workload === workload && !["Succeeded", "Failed"].includes(each.phase)).length;

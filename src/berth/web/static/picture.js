@@ -160,7 +160,7 @@ export function podColor(pod, colour, colors, broken) {
 }
 
 // How much of a node is asked for: what is known of it, or else what its pods ask for.
-export function shareOf(node, pods) {
+function shareOf(node, pods) {
   const sum = (of) => pods.reduce((total, pod) => total + pod[of], 0);
   return node.share ?? Math.max(node.cpu ? sum("cpu") / node.cpu : 0, node.memory ? sum("memory") / node.memory : 0);
 }

@@ -1,6 +1,6 @@
 // What the page knows of the cluster: every node and pod, kept in step by the stream of changes.
 
-export const SHORT = {
+const SHORT = {
   region: "topology.kubernetes.io/region", zone: "topology.kubernetes.io/zone", host: "kubernetes.io/hostname",
 };
 const NAMES = Object.fromEntries(Object.entries(SHORT).map(([short, key]) => [key, short]));
