@@ -26,6 +26,7 @@ from berth.live.http.transport import Transport
 from berth.live.kubeconfig import (
     ACCOUNT,
     Access,
+    impersonation,
     of_account,
     of_kubeconfig,
     prove_by_certificate,
@@ -95,6 +96,7 @@ async def _by_library(path: str | None, context: str | None, *, compressed: bool
         context=tls,
         server_hostname=configuration.tls_server_name,
         proxy=configuration.proxy,
+        impersonation=impersonation(_user_of(loader)),
     )
     return _client(access, _Credentials(configuration, loader), compressed=compressed)
 
@@ -106,6 +108,7 @@ def _client(access: Access, credentials: _Token | _Credentials, *, compressed: b
         server_hostname=access.server_hostname,
         proxy=access.proxy or _proxy_from_environment(access.server),
         compressed=compressed,
+        fields=access.impersonation,
     )
     return Client(transport, access.server, credentials.headers, rejected=credentials.rejected)
 
@@ -167,6 +170,12 @@ class _Token:
         self._headers = {"Authorization": f"Bearer {file.read_text().strip()}"}
 
 
+def _user_of(loader: Any) -> dict[str, Any]:  # noqa: ANN401 - it has no types
+    """What a kubeconfig says of its user; a context may have none, as may a pod's own account."""
+    said: dict[str, Any] = getattr(getattr(loader, "_user", None), "value", {})
+    return said
+
+
 class _Credentials:
     """What proves who we are, renewed before it runs out: tokens in files, from plugins and providers do.
 
@@ -205,7 +214,7 @@ class _Credentials:
             forced = self._due == 0.0
             self._renewed = time.monotonic()
             self._due = self._renewed + RENEW_SECONDS
-            lasting = "exec" in self._loader._user and not hasattr(self._loader, "exec_plugin_expiry")  # noqa: SLF001
+            lasting = "exec" in _user_of(self._loader) and not hasattr(self._loader, "exec_plugin_expiry")
             if lasting and not forced:
                 return  # the plugin set no end, so it is good until it is rejected
             try:

@@ -45,7 +45,6 @@ from berth.live.errors import (
     Expired,
     Forbidden,
     NotFound,
-    TooManyRequests,
     Unauthorized,
     Unreachable,
 )
@@ -59,7 +58,7 @@ NAMED = (POD_GROUPS, LABELLED_POD_GROUPS, RESOURCE_CLAIMS)  # needed only if pod
 WITHOUT_STORAGE = "without claims, volumes and storage classes, volumes are not looked at"
 _ASKED_FOR = {resource.kind: resource for resource in ASKED_FOR}
 _FINISH = 2.0  # seconds for the other requests when one has failed
-_PATIENCE, _LONGEST_PAUSE = 5, 30.0  # how often to ask a server that is busy, and seconds in between
+_PAUSES = 5  # after which a server that is busy is asked again
 
 
 class ListingError(Exception):
@@ -209,27 +208,17 @@ class Lister:
         return await self._all(last)
 
     async def _all(self, resource: Resource) -> list[msgspec.Raw]:
+        try:
+            return await self._listed(resource, PAGE)
+        except Expired:  # the rest of that moment is gone, so all at once
+            return await self._listed(resource, 0)
+
+    async def _listed(self, resource: Resource, limit: int) -> list[msgspec.Raw]:
         found: list[msgspec.Raw] = []
-        token, limit, pauses = "", PAGE, 0
-        while True:
-            try:
-                page = await self._client.page(resource, msgspec.Raw, limit=limit, continue_token=token)
-            except Expired:
-                if not limit:
-                    raise
-                found, token, limit = [], "", 0  # the rest of that moment is gone, so all at once
-                continue
-            except TooManyRequests as error:
-                if pauses == _PATIENCE:
-                    raise
-                pauses += 1
-                await asyncio.sleep(min(error.retry_after or 1.0, _LONGEST_PAUSE))
-                continue
+        async for page in self._client.pages(resource, msgspec.Raw, limit=limit, pauses=_PAUSES):
             found += page.items
-            token = page.continue_token
-            self._count(resource, len(found), page.remaining if token else 0)
-            if not token:
-                return found
+            self._count(resource, len(found), page.remaining if page.continue_token else 0)
+        return found
 
     def _count(self, resource: Resource, found: int, remaining: int) -> None:
         self._counts[resource] = (found, remaining)
