@@ -221,16 +221,13 @@ def _existing(path: Path) -> Path:
 
 @contextmanager
 def _in_file(content: Path | bytes | None) -> Iterator[Path | None]:
-    """Have something in a file for as long as it is used: OpenSSL reads nothing else, and keys are secret."""
     if not isinstance(content, bytes):
         yield content
         return
-    import tempfile  # noqa: PLC0415 - not for those who have files
+    from berth.files import in_a_file  # noqa: PLC0415 - not for those who have files
 
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(content)
-        file.flush()
-        yield Path(file.name)
+    with in_a_file(content) as file:
+        yield file
 
 
 # --- in whose name ----------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from berth.live.errors import (
     Unreachable,
 )
 
+Found = dict[Resource, list[msgspec.Raw] | None]  # None for what has to be left out
 Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
 
 REQUIRED = (NODES, PODS)
@@ -104,13 +105,9 @@ async def list_cluster(
         # Claims without their volumes, or the other way round, would look like mistakes of the pods.
         found.update(dict.fromkeys(STORAGE, None))
         lister.notes.append(WITHOUT_STORAGE)
-    manifests: list[Manifest] = []
-    for resource, items in found.items():
-        views = listed(items or (), resource.kind, resource.api_version, client.url)
-        manifests += sorted(views, key=_created) if resource == PODS else views
+    manifests = _manifests(found, client.url)
     more = await lister.all(_named_resources(manifests, every=POD_GROUPS.kind in kinds))
-    for resource, items in more.items():
-        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
+    manifests += _manifests(more, client.url)
     whole_claims = more.get(RESOURCE_CLAIMS, []) is not None
     return Listing(manifests, lister.notes, whole, whole_claims, await _version(client))
 
@@ -135,6 +132,14 @@ def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Reso
     return [resource for resource in NAMED if resource in named]
 
 
+def _manifests(found: Found, url: str) -> list[Manifest]:
+    manifests: list[Manifest] = []
+    for resource, items in found.items():
+        views = listed(items or (), resource.kind, resource.api_version, url)
+        manifests += sorted(views, key=_created) if resource == PODS else views
+    return manifests
+
+
 def _created(manifest: Manifest) -> str:
     """Who came first is served first."""
     view = manifest.object
@@ -153,7 +158,7 @@ class Lister:
         self._counts: dict[Resource, tuple[int, int]] = {}
         self.notes: list[str] = []
 
-    async def all(self, resources: Iterable[Resource]) -> dict[Resource, list[msgspec.Raw] | None]:
+    async def all(self, resources: Iterable[Resource]) -> Found:
         """What there is of each resource; None for those that have to be left out.
 
         Raises:
@@ -253,10 +258,7 @@ async def list_fleet(client: Client, progress: Progress | None = None) -> Listin
     found = await lister.all((*_OF_FLEETS, *_OTHERS))
     kinds = {_kind(item) for resource in BINDINGS for item in found[resource] or ()}
     found |= await lister.all(await _served(client, kinds, lister.notes))
-    manifests: list[Manifest] = []
-    for resource, items in found.items():
-        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
-    return Listing(manifests, lister.notes)
+    return Listing(_manifests(found, client.url), lister.notes)
 
 
 def _kind(item: msgspec.Raw) -> tuple[str, str]:

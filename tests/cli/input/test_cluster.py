@@ -227,7 +227,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(manifests, "_SHOW_EVERY", 0.0)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    settings: manifests.InputSettings = {
+    flags: manifests.Flags = {
         "files": (),
         "kubeconfig": str(kubeconfig),
         "context": None,
@@ -237,7 +237,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
         "daemon_namespaces": frozenset(),
         "feature_gates": "",
     }
-    manifests.read_input(settings)
+    manifests.read_input(flags)
 
     assert "listing" in shown.getvalue()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
@@ -17,6 +16,7 @@ from berth.cli.up.page import PageProcessSettings
 from berth.cli.up.server import BECAUSE, encode_settings
 from berth.live import logs
 from berth.live.client import Client
+from berth.live.component.endpoint import ServingError, listen
 from berth.live.errors import ApiError
 from berth.server import ServerSettings
 
@@ -166,12 +166,9 @@ def check_port(host: str, port: int) -> int:
     Raises:
         ServerStartError: the port is taken.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ServerStartError(f"cannot listen on port {port} of {host}: {error.strerror}") from None
-        found: int = probe.getsockname()[1]
-        return found
+    try:
+        with listen(host, port) as probe:
+            found: int = probe.getsockname()[1]
+            return found
+    except ServingError as error:
+        raise ServerStartError(str(error)) from None

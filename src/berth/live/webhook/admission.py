@@ -108,19 +108,21 @@ def read(body: bytes) -> AdmissionRequest:
 
 def answer(request: AdmissionRequest, errors: Sequence[FieldError], warnings: Sequence[str]) -> bytes:
     """What the API server is told: refused if there are errors, with each of them as a cause."""
-    response: dict[str, object] = {"uid": request.uid, "allowed": not errors}
-    if errors:
-        response["status"] = _status(request, errors)
+    told = {"status": _status(request, errors)} if errors else {}
     if warnings:
-        response["warnings"] = [_short(warning) for warning in warnings[:_MOST]]
-    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+        told["warnings"] = [_short(warning) for warning in warnings[:_MOST]]
+    return _encoded(request, allowed=not errors, **told)
 
 
 def refusal(request: AdmissionRequest, why: str) -> bytes:
     """What the API server is told of a valid object that may not be stored all the same."""
     plural = f"{request.kind.kind.lower()}s"
     status = _failure(request, 403, "Forbidden", plural, f"is forbidden: {_short(why)}", kind=plural)
-    response = {"uid": request.uid, "allowed": False, "status": status}
+    return _encoded(request, allowed=False, status=status)
+
+
+def _encoded(request: AdmissionRequest, **told: object) -> bytes:
+    response = {"uid": request.uid, **told}
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
