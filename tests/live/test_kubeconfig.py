@@ -220,13 +220,17 @@ def test_nobody_is_impersonated_by_halves(user: dict[str, Any], why: str, tmp_pa
 def test_the_account_of_a_pod(tmp_path: Path) -> None:
     """Its server is in the environment, its token and its authority in files."""
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    assert of_account(environment, tmp_path) is None
+    with pytest.raises(OSError, match=r"^Service token file does not exist\.$"):
+        of_account(environment, tmp_path)
     (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").touch()
+    with pytest.raises(OSError, match=r"^Cert file exists but empty\.$"):
+        of_account(environment, tmp_path)
     (tmp_path / "ca.crt").write_bytes(CERTIFICATE)
     access = of_account(environment, tmp_path)
-    assert access is not None
     assert (access.server, access.token_file) == ("https://[fd00::1]:443", tmp_path / "token")
-    assert of_account({}, tmp_path) is None
+    with pytest.raises(OSError, match=r"^Service host/port is not set\.$"):
+        of_account({}, tmp_path)
 
 
 def test_authorities_are_not_read_in_vain() -> None:

@@ -78,18 +78,31 @@ def prove_by_certificate(context: ssl.SSLContext, certificate: Path, key: Path |
         raise OSError("client-certificate and client-key cannot be read, or are not a pair") from None
 
 
-def of_account(environment: dict[str, str], folder: Path = ACCOUNT) -> Access | None:
-    """A pod's own account; None if there is something wrong with it."""
+def of_account(environment: dict[str, str], folder: Path = ACCOUNT) -> Access:
+    """A pod's own account.
+
+    Raises:
+        OSError: there is something wrong with it.
+    """
     host, port = (environment.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
     token, authorities = folder / "token", folder / "ca.crt"
-    if not host or not port or not _filled(token) or not _filled(authorities):
-        return None
-    server = f"https://{url_host(host)}:{port}"
+    # In the words of the library for this.
+    for wrong, why in (
+        (host is None or port is None, "Service host/port is not set."),
+        (not host or not port, "Service host/port is set but empty."),
+        (not token.is_file(), "Service token file does not exist."),
+        (_is_empty(token), "Token file exists but empty."),
+        (not authorities.is_file(), "Service certification file does not exists."),
+        (_is_empty(authorities), "Cert file exists but empty."),
+    ):
+        if wrong:
+            raise OSError(why)
+    server = f"https://{url_host(host or '')}:{port}"
     return Access(server=server, context=tls_context(authorities), token_file=token)
 
 
-def _filled(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
+def _is_empty(path: Path) -> bool:
+    return path.is_file() and not path.stat().st_size
 
 
 # --- kubeconfigs ----------------------------------------------------------------------------------
