@@ -154,9 +154,8 @@ def _settings(
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     election = configuration.leader_election
     if scheduler_name == "default-scheduler" and election.resource_name == LEASE:
-        election = replace(
-            election, resource_name="kube-scheduler"
-        )  # only one of the two may place these pods
+        # Only one of the two may place these pods.
+        election = replace(election, resource_name="kube-scheduler")
     settings = component_of(flags, election, configuration.client_connection)
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
     made = replace(

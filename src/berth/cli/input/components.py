@@ -118,7 +118,7 @@ def component_of(
         qps=given(flags["kube_api_qps"], connection.qps),
         burst=given(flags["kube_api_burst"], connection.burst),
         election=_election_of(flags, election) if elects else None,
-        serving=serving_of(flags),
+        serving=serving_of(flags) if flags["secure_port"] else None,
     )
 
 
@@ -131,9 +131,7 @@ def _election_of(flags: Mapping[str, Any], stated: LeaderElection) -> ElectionSe
     )
 
 
-def serving_of(flags: Mapping[str, Any]) -> ServingSettings | None:
-    if not flags["secure_port"]:
-        return None
+def serving_of(flags: Mapping[str, Any], **more: Any) -> ServingSettings:  # noqa: ANN401 - further settings
     certificate, key = flags["tls_cert_file"], flags["tls_private_key_file"]
     if bool(certificate) != bool(key):
         raise ValueError("--tls-cert-file and --tls-private-key-file go together; give both or neither")
@@ -142,6 +140,7 @@ def serving_of(flags: Mapping[str, Any]) -> ServingSettings | None:
         port=flags["secure_port"],
         cert_file=Path(certificate) if certificate else None,
         key_file=Path(key) if key else None,
+        **more,
     )
 
 

@@ -24,7 +24,7 @@ from berth.cli.output.tables import first_cause, tell
 from berth.cli.up.control_plane import Plane, UpSettings, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.page import PageProcessSettings
-from berth.cli.up.processes import PageProcess, ServerProcess, ServerStartError, check_port
+from berth.cli.up.processes import PageProcess, ServerProcess, check_port
 from berth.controllers.hollow.registration import Shape, make_nodes
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES
@@ -35,6 +35,7 @@ from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingError, ServingSettings
+from berth.live.component.lifecycle import StartError
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.server import DataDirError, PreparedServer, ServerSettings, prepare
@@ -115,7 +116,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
         manifests = _read_nodes(flags["node_file"]) if flags["node_file"] else []
     zones, racks, metrics = flags["zones"], flags["racks"], flags["metrics_port"]
     shape = None if flags["nodes"] is None else Shape(nodes=flags["nodes"], zones=zones, racks=racks)
-    with _locked(flags["data_dir"]), refusing(ServerStartError):
+    with _locked(flags["data_dir"]), refusing(StartError, ServingError, DataDirError):
         asked = UpSettings(
             settings=_server(flags, gates.server, version),
             gates=gates,
@@ -192,10 +193,8 @@ async def _up(asked: UpSettings) -> int:
 def _prepared(settings: ServerSettings) -> PreparedServer:
     try:
         return prepare(settings)
-    except DataDirError as error:
-        raise ServerStartError(str(error)) from None
     except OSError as error:
-        raise ServerStartError(f"{error.filename or settings.data_dir}: {error.strerror or error}") from None
+        raise StartError(f"{error.filename or settings.data_dir}: {error.strerror or error}") from None
 
 
 async def _until_stopped(
@@ -217,7 +216,7 @@ async def _until_stopped(
                 click.echo("stopping")
                 return 0
             if server.ended.done():
-                raise ServerStartError(f"the API server ended unexpectedly: {server.why()}")
+                raise StartError(f"the API server ended unexpectedly: {server.why()}")
             if running is not None:
                 await running
             return 0
@@ -285,7 +284,7 @@ async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
     except* Exception as errors:
         first = first_cause(errors)
         if isinstance(first, ServingError):
-            raise ServerStartError(f"--metrics-port: {first}") from errors
+            raise StartError(f"--metrics-port: {first}") from errors
         raise first from errors
 
 
@@ -295,7 +294,7 @@ async def _wanted_nodes(asked: UpSettings, client: Client) -> list[RawObject]:
     try:
         page = await client.page(NODES, Node, limit=1)
     except ApiError as error:
-        raise ServerStartError(f"cannot list nodes: {error}") from None
+        raise StartError(f"cannot list nodes: {error}") from None
     if page.items or asked.manifests:
         return []
     if asked.demo:
