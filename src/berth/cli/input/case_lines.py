@@ -95,18 +95,23 @@ def _answer(
     return msgspec.json.encode(failure), False
 
 
-class _Line(msgspec.Struct):
+class _Identified(msgspec.Struct):
     id: Any = None
-    case: Any = None
+
+
+class _Line(_Identified):
+    case: _Identified | None = None
 
 
 def _id_of(line: bytes) -> object:
     """The case's id, wrapped or not, if the line is JSON at all."""
-    try:
-        found = msgspec.json.decode(line, type=_Line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return found.case.get("id") if isinstance(found.case, dict) else found.id
+    for form in (_Line, _Identified):
+        try:
+            found = msgspec.json.decode(line, type=form)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        return found.case.id if isinstance(found, _Line) and found.case is not None else found.id
+    return None
 
 
 # --- unknown fields ---------------------------------------------------------------------------------------

@@ -428,10 +428,11 @@ class _Candidate:
             self._writing = error.code == 0  # without an answer it may have been carried out
             raise
         self._writing = False
-        return _decoded(answer)
+        return msgspec.json.decode(answer, type=dict)
 
     async def _get(self) -> RawObject:
-        return _decoded(await self._client.get(LEASES, self._settings.name, self._settings.namespace))
+        body = await self._client.get(LEASES, self._settings.name, self._settings.namespace)
+        return msgspec.json.decode(body, type=dict)
 
     def _tell(self) -> None:
         leader = self._election.leader
@@ -440,8 +441,3 @@ class _Candidate:
             say(_log, logging.INFO, "New leader", lock=self._lock, leader=leader)
             if self._on_change is not None:
                 self._on_change(leader)
-
-
-def _decoded(body: bytes) -> RawObject:
-    decoded: RawObject = msgspec.json.decode(body)
-    return decoded
