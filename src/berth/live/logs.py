@@ -167,6 +167,6 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON has
 def _stack(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     if not (record.exc_info or record.stack_info):
         return ""
-    raised = record.exc_info is not None and record.exc_info[0] is not None
-    trace = formatter.formatException(record.exc_info) if raised else ""
+    raised = record.exc_info
+    trace = formatter.formatException(raised) if raised and raised[0] is not None else ""
     return "\n".join(filter(None, (trace, record.stack_info)))

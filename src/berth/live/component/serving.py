@@ -217,7 +217,7 @@ def _build(
     async def version(_: Request) -> Response:
         return JSONResponse({"gitVersion": f"v{__version__}", "platform": sys.platform})
 
-    endpoints = {"metrics": metrics, "version": version}
+    endpoints: dict[str, Endpoint] = {"metrics": metrics, "version": version}
     for name, checks in health.items():
         endpoints[name] = _all(name, checks)
         endpoints |= {f"{name}/{each}": _one(check) for each, check in checks.items()}

@@ -103,7 +103,7 @@ def read(body: bytes) -> AdmissionRequest:
 
 def answer(request: AdmissionRequest, errors: Sequence[FieldError], warnings: Sequence[str]) -> bytes:
     """What the API server is told: refused if there are errors, with each of them as a cause."""
-    told = {"status": _status(request, errors)} if errors else {}
+    told: dict[str, object] = {"status": _status(request, errors)} if errors else {}
     if warnings:
         told["warnings"] = [_short(warning) for warning in warnings[:_MOST]]
     return _encoded(request, allowed=not errors, **told)
