@@ -10,8 +10,7 @@ import base64
 import os
 import re
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -232,15 +231,12 @@ def _existing(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def _in_file(content: Path | bytes | None) -> Iterator[Path | None]:
+def _in_file(content: Path | bytes | None) -> AbstractContextManager[Path | None]:
     if not isinstance(content, bytes):
-        yield content
-        return
+        return nullcontext(content)
     from berth.files import in_a_file  # noqa: PLC0415 - not for those who have files
 
-    with in_a_file(content) as file:
-        yield file
+    return in_a_file(content)
 
 
 # --- in whose name ----------------------------------------------------------------------------------

@@ -283,9 +283,10 @@ async def lead(
             job.cancel()
             await asyncio.wait({job}, timeout=settings.lease - settings.renew_deadline)
     finally:
-        job.cancel()
-        beating.cancel()
-        lost = await _outcome(renewing)
+        for task in (job, beating, renewing):
+            task.cancel()
+        await asyncio.wait({renewing})
+        lost = None if renewing.cancelled() else renewing.exception()  # why it had ended by itself, if it had
         fence.shut()
     if lost is None:
         await candidate.release()
@@ -295,13 +296,6 @@ async def lead(
     if lost is not None:
         raise lost from failure
     await job
-
-
-async def _outcome(task: asyncio.Task[None]) -> BaseException | None:
-    """Stop a task; why it had ended by itself, if it had."""
-    task.cancel()
-    await asyncio.wait({task})
-    return None if task.cancelled() else task.exception()
 
 
 class _Candidate:
