@@ -1,16 +1,38 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and such that are there for a moment."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file by one that only its owner can read."""
     write_whole(path, content, 0o600)
+
+
+@contextmanager
+def in_a_file(content: bytes) -> Iterator[Path]:
+    """Have something in a file for as long as it is used, for who reads nothing else, such as OpenSSL.
+
+    It is in memory where there is such a thing: keys are secret, and disks may be read-only.
+    """
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("berth"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield Path(f"/proc/self/fd/{file.fileno()}")
+    else:
+        with tempfile.NamedTemporaryFile() as named:
+            named.write(content)
+            named.flush()
+            yield Path(named.name)
 
 
 def sync_folder(folder: Path) -> None:

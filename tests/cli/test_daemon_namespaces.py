@@ -91,7 +91,7 @@ def test_up_has_the_flag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     """`berth up` has one flag for all its components."""
     found: list[UpSettings] = []
     monkeypatch.setattr(up, "_up", found.append)
-    monkeypatch.setattr(up, "_run", lambda _: 0)
+    monkeypatch.setattr("uvloop.run", lambda _: 0)
     for flags in ((), ("--daemon-namespaces", "infra,cni")):
         assert berth("up", "--data-dir", str(tmp_path), "--port", "0", *flags).code == 0
     assert [one.eviction.options.daemon_namespaces for one in found] == [DEFAULT, {"infra", "cni"}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ status = {{"token": f"token-{{number}}", **{more}}}
 version = "client.authentication.k8s.io/v1"
 print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": status}}))
 """
+NOBODY = "its user has as-uid, as-groups or as-user-extra without as, the user to impersonate"
 
 
 @asynccontextmanager
@@ -37,6 +38,12 @@ async def server(accepted: set[str], seen: list[str]) -> AsyncIterator[str]:
         seen.append(token)
         return web.json_response({}, status=200 if token in accepted else 401)
 
+    async with serving(answer) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(application)
@@ -191,6 +198,8 @@ assert client.V1Pod and client.ApiClient and client.Configuration and config.loa
         ("https://api.test", {"tokenFile": "/none"}, "[Errno 2] No such file or directory: '/none'"),
         ("https://api.test", {"client-certificate": "/none"}, "File does not exists: /none"),
         ("https://api.test", {"exec": {}}, "exec: malformed request. missing key 'command'"),
+        ("https://api.test", {"token": "t", "as-groups": ["devs"]}, NOBODY),
+        ("https://api.test", {"auth-provider": {"name": "other"}, "as-uid": "7"}, NOBODY),
     ],
 )
 def test_credentials_that_cannot_be_used(server: str, user: dict[str, Any], why: str, tmp_path: Path) -> None:
@@ -199,3 +208,38 @@ def test_credentials_that_cannot_be_used(server: str, user: dict[str, Any], why:
     with pytest.raises(ConnectionSettingsError) as raised:
         asyncio.run(connect(path))
     assert str(raised.value) == f"{path}: {why}"
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["token", "plugin"])
+def test_every_request_is_in_the_name_of_another(tmp_path: Path, *, asks: bool) -> None:
+    """Whoever gives out the credentials, each of the groups is a header field of its own."""
+    seen: list[list[str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append([f"{name}: {value}" for name, value in request.headers.items() if name[:3] == "Imp"])
+        return web.json_response({})
+
+    async def story() -> None:
+        user = plugin(tmp_path) if asks else {"token": "t"}
+        wanted = {"as": "jane", "as-groups": ["devs", "ops"], "as-user-extra": {"why": ["so"]}}
+        async with serving(answer) as url, given(tmp_path, url, {**user, **wanted}) as client:
+            assert await ask(client)
+            assert await ask(client)
+
+    asyncio.run(story())
+    named = ["Impersonate-User: jane", "Impersonate-Group: devs", "Impersonate-Group: ops"]
+    assert seen == [[*named, "Impersonate-Extra-why: so"]] * 2
+
+
+def test_a_context_without_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks as nobody, for as long as it runs: there is nothing to renew."""
+    monkeypatch.setattr(connection, "RENEW_SECONDS", 0.0)
+
+    async def story() -> None:
+        async with server({""}, []) as url:
+            path = kubeconfig(tmp_path, url)
+            path.write_text(path.read_text().replace('"user": "u"', '"user": "nobody"'))
+            async with await connect(path) as client:
+                assert await ask(client)
+
+    asyncio.run(story())

@@ -165,16 +165,72 @@ def test_what_is_no_kubeconfig(text: str, tmp_path: Path) -> None:
     assert of_kubeconfig(f"{tmp_path}/config:{tmp_path}/config") is None
 
 
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        ({}, []),
+        ({"as": "", "as-groups": [], "as-user-extra": None}, []),
+        ({"as": "jane"}, [("Impersonate-User", "jane")]),
+        (
+            {
+                "as": "jane",
+                "as-uid": "7",
+                "as-groups": ["devs", "ops"],
+                "as-user-extra": {"why": ["a", "b"], "x.io/50% ü": ["so"]},
+            },
+            [
+                ("Impersonate-User", "jane"),
+                ("Impersonate-Uid", "7"),
+                ("Impersonate-Group", "devs"),
+                ("Impersonate-Group", "ops"),
+                ("Impersonate-Extra-why", "a"),
+                ("Impersonate-Extra-why", "b"),
+                ("Impersonate-Extra-x.io%2F50%25%20%C3%BC", "so"),
+            ],
+        ),
+    ],
+)
+def test_in_whose_name_is_asked(
+    user: dict[str, Any], expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """A user's as, as-uid, as-groups and as-user-extra become the headers that kubectl sends."""
+    access = of_kubeconfig(written(tmp_path, {}, {"token": "t", **user}))
+    assert access is not None
+    assert list(access.impersonation) == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ({"as-groups": ["devs"]}, "without as, the user to impersonate"),
+        ({"as-uid": "7"}, "without as, the user to impersonate"),
+        ({"as": "", "as-user-extra": {"why": ["so"]}}, "without as, the user to impersonate"),
+        ({"as": "jane\r\nX: y"}, "which the header Impersonate-User cannot hold"),
+        ({"as": "jane", "as-groups": [" devs"]}, "impersonates ' devs', which the header Impersonate-Group"),
+        ({"as": ["jane"]}, "as: expected a string, got a list"),
+        ({"as": "jane", "as-groups": "devs"}, "as-groups: expected a list"),
+    ],
+)
+def test_nobody_is_impersonated_by_halves(user: dict[str, Any], why: str, tmp_path: Path) -> None:
+    """What cannot be sent as it is written is refused; to leave it out would be to ask as somebody else."""
+    with pytest.raises(ValueError, match=why):
+        of_kubeconfig(written(tmp_path, {}, {"token": "t", **user}))
+
+
 def test_the_account_of_a_pod(tmp_path: Path) -> None:
     """Its server is in the environment, its token and its authority in files."""
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    assert of_account(environment, tmp_path) is None
+    with pytest.raises(OSError, match=r"^Service token file does not exist\.$"):
+        of_account(environment, tmp_path)
     (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").touch()
+    with pytest.raises(OSError, match=r"^Cert file exists but empty\.$"):
+        of_account(environment, tmp_path)
     (tmp_path / "ca.crt").write_bytes(CERTIFICATE)
     access = of_account(environment, tmp_path)
-    assert access is not None
     assert (access.server, access.token_file) == ("https://[fd00::1]:443", tmp_path / "token")
-    assert of_account({}, tmp_path) is None
+    with pytest.raises(OSError, match=r"^Service host/port is not set\.$"):
+        of_account({}, tmp_path)
 
 
 def test_authorities_are_not_read_in_vain() -> None:

@@ -60,19 +60,6 @@ def test_a_burst_then_the_rate() -> None:
     run(story())
 
 
-def test_no_rate_is_no_limit() -> None:
-    """Without a rate, or with a negative one, nobody waits."""
-
-    async def story() -> None:
-        for qps in (0, -1):
-            limiter = Limiter(qps, 1)
-            for _ in range(1000):
-                await limiter.acquire()
-        assert now() == 0
-
-    run(story())
-
-
 def test_first_come_first_served_and_the_urgent_before_the_rest() -> None:
     """Whatever was asked for first, bindings go before events."""
 

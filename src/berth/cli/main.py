@@ -13,7 +13,7 @@ import click
 
 from berth import __version__
 from berth.cli.lazy_group import LazyGroup
-from berth.cli.output.tables import tell
+from berth.cli.output.tables import first_cause, tell
 from berth.cli.output.visible import guard_output, visible
 
 # Name -> module of the command, and the line `--help` shows, so that showing it needs no import.
@@ -127,7 +127,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if _VERBOSE.intersection(arguments):
             raise
-        return _fail(_first_cause(error))
+        return _fail(first_cause(error))
     return code if isinstance(code, int) else 0
 
 
@@ -142,11 +142,6 @@ def _fail(cause: BaseException) -> int:
     with contextlib.suppress(OSError):
         tell("error", f"unexpected {what}; please report it with the output of berth -v")
     return UNEXPECTED
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """What went wrong first, not how many tasks saw it."""
-    return _first_cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _refuse(error: click.ClickException) -> int:

@@ -6,6 +6,7 @@ answer; repeating, waiting and reconnecting are decided by its callers.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -20,6 +21,7 @@ from berth.kube.well_known import JSON, MERGE_PATCH
 from berth.live.errors import (
     ApiError,
     Silent,
+    TooManyRequests,
     Unreachable,
     from_answer,
     in_words,
@@ -34,6 +36,7 @@ PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
 # may be dead without anybody having noticed: it is opened anew.
 SILENCE = 90.0
+_LONGEST_PAUSE = 30.0  # seconds, whatever a busy server asks for
 _T = TypeVar("_T")
 
 
@@ -207,12 +210,29 @@ class Client:
         return page_of(body, view, path)
 
     async def pages(
-        self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING, *, limit: int = PAGE
+        self,
+        resource: Resource,
+        view: type[_T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int = PAGE,
+        pauses: int = 0,
     ) -> AsyncIterator[Page[_T]]:
-        """The collection page by page; raises Expired if it took so long that the rest is gone."""
+        """The collection page by page; a server that is busy is asked again after up to so many pauses.
+
+        Raises:
+            Expired: it took so long that the rest is gone.
+        """
         token = ""
         while True:
-            page = await self.page(resource, view, selection, limit=limit, continue_token=token)
+            try:
+                page = await self.page(resource, view, selection, limit=limit, continue_token=token)
+            except TooManyRequests as error:
+                if not pauses:
+                    raise
+                pauses -= 1
+                await asyncio.sleep(min(error.retry_after or 1.0, _LONGEST_PAUSE))
+                continue
             yield page
             token = page.continue_token
             if not token:

@@ -26,6 +26,7 @@ from berth.live.http.transport import Transport
 from berth.live.kubeconfig import (
     ACCOUNT,
     Access,
+    impersonation,
     of_account,
     of_kubeconfig,
     prove_by_certificate,
@@ -59,15 +60,17 @@ async def connect(
     """
     path = None if kubeconfig is None and in_cluster() else existing(kubeconfig)
     try:
-        access = of_account(dict(os.environ)) if path is None else of_kubeconfig(path, context)
+        if path is None:
+            return _client(of_account(dict(os.environ)), compressed=compressed)
+        access = of_kubeconfig(path, context)
         if access is not None:
-            return _client(access, _Token(access), compressed=compressed)
+            return _client(access, compressed=compressed)
         return await _by_library(path, context, compressed=compressed)
     except (OSError, ValueError) as error:
         raise ConnectionSettingsError(f"{path or 'service account'}: {_why(error, context)}") from error
 
 
-async def _by_library(path: str | None, context: str | None, *, compressed: bool) -> Client:
+async def _by_library(path: str, context: str | None, *, compressed: bool) -> Client:
     with _without_models():
         from kubernetes_asyncio import config  # noqa: PLC0415
         from kubernetes_asyncio.client.configuration import Configuration  # noqa: PLC0415
@@ -75,16 +78,12 @@ async def _by_library(path: str | None, context: str | None, *, compressed: bool
     from yaml import YAMLError  # noqa: PLC0415
 
     configuration = Configuration()
-    loader = None
     try:
-        if path is None:
-            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-        else:
-            loader = await config.load_kube_config(path, context=context, client_configuration=configuration)
+        loader = await config.load_kube_config(path, context=context, client_configuration=configuration)
     except (ConfigException, YAMLError) as error:
-        raise ConnectionSettingsError(f"{path or 'service account'}: {_why(error, context)}") from error
+        raise ValueError(str(error)) from error
     except (AttributeError, LookupError, TypeError) as error:  # it reads without looking
-        raise ConnectionSettingsError(f"{path or 'service account'}: it is not a kubeconfig") from error
+        raise ValueError("it is not a kubeconfig") from error
     authorities = configuration.ssl_ca_cert
     tls = tls_context(Path(authorities) if authorities else None, verified=configuration.verify_ssl)
     if configuration.cert_file:
@@ -95,19 +94,22 @@ async def _by_library(path: str | None, context: str | None, *, compressed: bool
         context=tls,
         server_hostname=configuration.tls_server_name,
         proxy=configuration.proxy,
+        impersonation=impersonation(_user_of(loader)),
     )
     return _client(access, _Credentials(configuration, loader), compressed=compressed)
 
 
-def _client(access: Access, credentials: _Token | _Credentials, *, compressed: bool) -> Client:
+def _client(access: Access, credentials: _Credentials | None = None, *, compressed: bool) -> Client:
     transport = Transport(
         access.server,
         access.context,
         server_hostname=access.server_hostname,
         proxy=access.proxy or _proxy_from_environment(access.server),
         compressed=compressed,
+        fields=access.impersonation,
     )
-    return Client(transport, access.server, credentials.headers, rejected=credentials.rejected)
+    proof = credentials or _Token(access)
+    return Client(transport, access.server, proof.headers, rejected=proof.rejected)
 
 
 @contextmanager
@@ -167,11 +169,14 @@ class _Token:
         self._headers = {"Authorization": f"Bearer {file.read_text().strip()}"}
 
 
-class _Credentials:
-    """What proves who we are, renewed before it runs out: tokens in files, from plugins and providers do.
+def _user_of(loader: Any) -> dict[str, Any]:  # noqa: ANN401 - it has no types
+    """What a kubeconfig says of its user; a context may have none."""
+    said: dict[str, Any] = getattr(loader._user, "value", {})  # noqa: SLF001
+    return said
 
-    A pod's own account is renewed by kubernetes_asyncio itself.
-    """
+
+class _Credentials:
+    """What proves who we are, renewed before it runs out: tokens in files, from plugins and providers do."""
 
     def __init__(self, configuration: Any, loader: Any) -> None:  # noqa: ANN401 - it has no types
         self._configuration = configuration
@@ -183,15 +188,15 @@ class _Credentials:
 
     def rejected(self) -> None:
         """Ask for others next time, whatever was said about how long these are good."""
-        if self._loader is not None and time.monotonic() - self._renewed >= LEAST_SECONDS:
+        if time.monotonic() - self._renewed >= LEAST_SECONDS:
             self._due = 0.0
             self._loader.__dict__.pop("exec_plugin_expiry", None)
 
     async def headers(self) -> dict[str, str]:
-        if self._loader is not None and time.monotonic() >= self._due:
+        if time.monotonic() >= self._due:
             await self._renew()
             self._headers = None
-        if self._headers is None or self._loader is None:
+        if self._headers is None:
             settings = await self._configuration.auth_settings()
             self._headers = {
                 entry["key"]: entry["value"] for entry in settings.values() if entry["in"] == "header"
@@ -205,7 +210,7 @@ class _Credentials:
             forced = self._due == 0.0
             self._renewed = time.monotonic()
             self._due = self._renewed + RENEW_SECONDS
-            lasting = "exec" in self._loader._user and not hasattr(self._loader, "exec_plugin_expiry")  # noqa: SLF001
+            lasting = "exec" in _user_of(self._loader) and not hasattr(self._loader, "exec_plugin_expiry")
             if lasting and not forced:
                 return  # the plugin set no end, so it is good until it is rejected
             try:

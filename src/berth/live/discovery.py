@@ -29,7 +29,6 @@ class _Entries(msgspec.Struct):
 
 class _Version(msgspec.Struct, rename="camel"):
     group_version: str
-    version: str = ""
 
 
 class _Group(msgspec.Struct, rename="camel"):

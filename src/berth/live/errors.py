@@ -14,7 +14,6 @@ import msgspec
 class Status(msgspec.Struct, rename="camel"):
     """The body of a refusal; `details` carry causes and how long to wait."""
 
-    status: str | None = None
     message: str | None = None
     reason: str | None = None
     code: int | None = None

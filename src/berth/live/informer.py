@@ -13,7 +13,8 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -162,15 +163,13 @@ class Informer(Generic[_V]):
 
     async def _pages_of_a_moment(self) -> list[Page[_V]]:
         """The collection; if it takes so long that the rest is gone, once more, then in one piece."""
-        for limit in (self._page, self._page):
+        list_pages = partial(self._client.pages, self.resource, self._view, self._selection)
+        for _ in range(2):
             try:
-                return [page async for page in self._pages(limit)]
+                return [page async for page in list_pages(limit=self._page)]
             except Expired as error:
                 _log.info("%s: %s; listing from the start", self.resource.name, error)
-        return [page async for page in self._pages(0)]
-
-    def _pages(self, limit: int) -> AsyncIterator[Page[_V]]:
-        return self._client.pages(self.resource, self._view, self._selection, limit=limit)
+        return [page async for page in list_pages(limit=0)]
 
     def _replace(self, found: dict[Key, _V]) -> None:
         for key in [key for key in self.objects if key not in found]:

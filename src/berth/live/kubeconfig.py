@@ -7,20 +7,23 @@ so is what is wrong with one: the library for that takes as long to import as a 
 from __future__ import annotations
 
 import base64
-import binascii
 import os
+import re
 import ssl
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 
+from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.sockets import url_host
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# What asks somebody else for credentials.
-_ASKS = ("exec", "auth-provider")
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Data = Annotated[bytes, msgspec.Meta(min_length=1)]  # base64 in the file
 
 
 class Access(msgspec.Struct, kw_only=True):
@@ -32,6 +35,7 @@ class Access(msgspec.Struct, kw_only=True):
         proxy: The URL of one to go by.
         authorization: What proves who we are, if it is not in a file.
         token_file: Where the token is, which may be another one later.
+        impersonation: The header fields that say in whose name we ask.
     """
 
     server: str
@@ -40,6 +44,7 @@ class Access(msgspec.Struct, kw_only=True):
     proxy: str | None = None
     authorization: str | None = None
     token_file: Path | None = None
+    impersonation: tuple[tuple[str, str], ...] = ()
 
 
 def tls_context(authorities: Path | str | None = None, *, verified: bool = True) -> ssl.SSLContext:
@@ -60,32 +65,85 @@ def tls_context(authorities: Path | str | None = None, *, verified: bool = True)
         raise OSError("the certificate-authority holds no certificate that can be read") from None
 
 
-def prove_by_certificate(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> None:
-    """Let a TLS context present a client certificate, if there is one.
+def prove_by_certificate(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
+    """Let a TLS context present a client certificate.
 
     Raises:
         OSError: they cannot be read, or are not a pair.
     """
-    if certificate is None:
-        return
     try:
         context.load_cert_chain(certificate, key)
     except ssl.SSLError:
         raise OSError("client-certificate and client-key cannot be read, or are not a pair") from None
 
 
-def of_account(environment: dict[str, str], folder: Path = ACCOUNT) -> Access | None:
-    """A pod's own account; None if there is something wrong with it."""
+def of_account(environment: dict[str, str], folder: Path = ACCOUNT) -> Access:
+    """A pod's own account.
+
+    Raises:
+        OSError: there is something wrong with it.
+    """
     host, port = (environment.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
     token, authorities = folder / "token", folder / "ca.crt"
-    if not host or not port or not _filled(token) or not _filled(authorities):
-        return None
-    server = f"https://{url_host(host)}:{port}"
+    # In the words of the library for this.
+    for wrong, why in (
+        (host is None or port is None, "Service host/port is not set."),
+        (not host or not port, "Service host/port is set but empty."),
+        (not token.is_file(), "Service token file does not exist."),
+        (_is_empty(token), "Token file exists but empty."),
+        (not authorities.is_file(), "Service certification file does not exists."),
+        (_is_empty(authorities), "Cert file exists but empty."),
+    ):
+        if wrong:
+            raise OSError(why)
+    server = f"https://{url_host(host or '')}:{port}"
     return Access(server=server, context=tls_context(authorities), token_file=token)
 
 
-def _filled(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
+def _is_empty(path: Path) -> bool:
+    return path.is_file() and not path.stat().st_size
+
+
+# --- kubeconfigs ----------------------------------------------------------------------------------
+
+
+class _Config(msgspec.Struct, rename="kebab"):
+    contexts: list[dict[str, Any]]
+    clusters: list[dict[str, Any]]
+    users: list[dict[str, Any]]
+    current_context: str = ""
+
+
+class _Context(msgspec.Struct):
+    cluster: _Text
+    user: _Text
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: Annotated[str, msgspec.Meta(pattern="^https?://")]
+    tls_server_name: _Text | None = None
+    proxy_url: _Text | None = None
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: _Text | None = None
+    certificate_authority_data: _Data | None = None
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    token: _Text | None = None
+    token_file: _Text | None = msgspec.field(default=None, name="tokenFile")
+    username: _Text | None = None
+    password: _Text | None = None
+    client_certificate: _Text | None = None
+    client_certificate_data: _Data | None = None
+    client_key: _Text | None = None
+    client_key_data: _Data | None = None
+    # They ask somebody else.
+    exec: None = None
+    auth_provider: None = None
+
+
+class _Unusual(Exception):  # noqa: N818 - says what is the case, to nobody else
+    pass
 
 
 def of_kubeconfig(file: str, context: str | None = None) -> Access | None:
@@ -93,18 +151,21 @@ def of_kubeconfig(file: str, context: str | None = None) -> Access | None:
 
     Raises:
         OSError: a certificate cannot be used.
+        ValueError: nobody can be impersonated as it says.
     """
     path = Path(file).expanduser()
     if not path.is_file():
         return None  # several files, say
     try:
-        return _read(_parsed(path.read_text()), path.absolute().parent, context)
-    except (_Unusual, UnicodeDecodeError):
+        config = convert(without_nulls(_parsed(path.read_text())), _Config)
+        chosen = convert(_named(config.contexts, context or config.current_context, "context"), _Context)
+        cluster = convert(_named(config.clusters, chosen.cluster, "cluster"), _Cluster)
+        said = _named(config.users, chosen.user, "user")
+        access = _access(cluster, convert(said, _User), path.absolute().parent)
+    except (_Unusual, DecodeError, UnicodeDecodeError):
         return None
-
-
-class _Unusual(Exception):  # noqa: N818 - says what is the case, to nobody else
-    pass
+    access.impersonation = impersonation(said)
+    return access
 
 
 def _parsed(text: str) -> object:
@@ -122,70 +183,46 @@ def _parsed(text: str) -> object:
         raise _Unusual from None
 
 
-def _read(config: object, folder: Path, context: str | None) -> Access:
-    chosen = _named(config, "contexts", context or _text(config, "current-context"), "context")
-    cluster = _named(config, "clusters", _text(chosen, "cluster"), "cluster")
-    user = _named(config, "users", _text(chosen, "user"), "user")
-    server = _text(cluster, "server").rstrip("/")
-    if not server.startswith(("http://", "https://")) or any(name in user for name in _ASKS):
+def _named(entries: list[dict[str, Any]], name: str, inside: str) -> object:
+    """What the only entry of a name says."""
+    found = [entry.get(inside) for entry in entries if entry.get("name") == name]
+    if not name or len(found) != 1:
         raise _Unusual
-    access = Access(server=server)
-    access.server_hostname = _optional(cluster, "tls-server-name")
-    access.proxy = _optional(cluster, "proxy-url")
-    if token := _optional(user, "token"):
-        access.authorization = f"Bearer {token}"
-    elif "token" not in user and (token_file := _optional(user, "tokenFile")):
-        access.token_file = _existing(folder / token_file)
-    elif "username" in user and "password" in user:
-        name = f"{_text(user, 'username')}:{_text(user, 'password')}"
+    return found[0]
+
+
+def _access(cluster: _Cluster, user: _User, folder: Path) -> Access:
+    server = cluster.server.rstrip("/")
+    access = Access(server=server, server_hostname=cluster.tls_server_name, proxy=cluster.proxy_url)
+    if user.token:
+        access.authorization = f"Bearer {user.token}"
+    elif user.token_file:
+        access.token_file = _existing(folder / user.token_file)
+    elif user.username and user.password:
+        name = f"{user.username}:{user.password}"
         access.authorization = f"Basic {base64.b64encode(name.encode()).decode()}"
     if server.startswith("https:"):
         access.context = _tls(cluster, user, folder)
     return access
 
 
-def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSLContext:
-    skips = cluster.get("insecure-skip-tls-verify", False)
-    if not isinstance(skips, bool):
-        raise _Unusual
-    authorities = _file_or_data(cluster, "certificate-authority", folder)
+def _tls(cluster: _Cluster, user: _User, folder: Path) -> ssl.SSLContext:
+    authorities = _given(cluster.certificate_authority_data, cluster.certificate_authority, folder)
     trusted = authorities.decode("ascii", "replace") if isinstance(authorities, bytes) else authorities
-    context = tls_context(trusted, verified=not skips)
-    certificate, key = (_file_or_data(user, name, folder) for name in ("client-certificate", "client-key"))
-    if certificate is not None:
-        _in_file(
-            certificate,
-            lambda first: _in_file(key, lambda second: prove_by_certificate(context, first, second)),
-        )
+    context = tls_context(trusted, verified=not cluster.insecure_skip_tls_verify)
+    certificate = _given(user.client_certificate_data, user.client_certificate, folder)
+    key = _given(user.client_key_data, user.client_key, folder)
+    with _in_file(certificate) as certificate_file, _in_file(key) as key_file:
+        if certificate_file is not None:
+            prove_by_certificate(context, certificate_file, key_file)
     return context
 
 
-def _in_file(content: Path | bytes | None, use: Callable[[Path | None], None]) -> None:
-    """Have something in a file for as long as it is used: OpenSSL reads nothing else, and keys are secret."""
-    if not isinstance(content, bytes):
-        use(content)
-        return
-    import tempfile  # noqa: PLC0415 - not for those who have files
-
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(content)
-        file.flush()
-        use(Path(file.name))
-
-
-def _file_or_data(entry: dict[str, Any], name: str, folder: Path) -> Path | bytes | None:
+def _given(data: bytes | None, file: str | None, folder: Path) -> Path | bytes | None:
     """What is written there, or else where it is."""
-    data = f"{name}-data"
-    if data in entry:
-        try:
-            found = base64.b64decode(_text(entry, data))
-        except (binascii.Error, ValueError):
-            raise _Unusual from None
-        if not found:
-            raise _Unusual
-        return found
-    file = _optional(entry, name)
-    return None if file is None else _existing(Path(os.path.normpath(folder / file)))
+    if data is not None or file is None:
+        return data
+    return _existing(Path(os.path.normpath(folder / file)))
 
 
 def _existing(path: Path) -> Path:
@@ -194,24 +231,49 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _named(config: object, kind: str, name: str, inside: str) -> dict[str, Any]:
-    """What the only entry of a name says."""
-    entries = config.get(kind) if isinstance(config, dict) else None
-    if not isinstance(entries, list):
-        raise _Unusual
-    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name]
-    if len(found) != 1 or not isinstance(found[0].get(inside), dict):
-        raise _Unusual
-    said: dict[str, Any] = found[0][inside]
-    return said
+def _in_file(content: Path | bytes | None) -> AbstractContextManager[Path | None]:
+    if not isinstance(content, bytes):
+        return nullcontext(content)
+    from berth.files import in_a_file  # noqa: PLC0415 - not for those who have files
+
+    return in_a_file(content)
 
 
-def _text(entry: object, name: str) -> str:
-    found = entry.get(name) if isinstance(entry, dict) else None
-    if not isinstance(found, str) or not found:
-        raise _Unusual
-    return found
+# --- in whose name ----------------------------------------------------------------------------------
+# As client-go does it, in transport/round_trippers.go.
+
+# What a header cannot hold, or not for long: blanks at its ends are lost on the way.
+_UNSENDABLE = re.compile(r"^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f\x7f]")
+_WITHOUT_USER = "its user has as-uid, as-groups or as-user-extra without as, the user to impersonate"
+_LEGAL_IN_NAMES = "!#$&'*+^`|"  # besides letters, digits and -._~
 
 
-def _optional(entry: dict[str, Any], name: str) -> str | None:
-    return _text(entry, name) if name in entry else None
+class _Impersonation(msgspec.Struct, rename="kebab"):
+    user: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] = []
+    as_user_extra: dict[str, list[str]] = {}
+
+
+def impersonation(user: object) -> tuple[tuple[str, str], ...]:
+    """The header fields by which the user of a kubeconfig asks in somebody else's name.
+
+    Raises:
+        ValueError: it is not said in whose, or no header can say it.
+    """
+    asked = convert(without_nulls(user), _Impersonation)
+    fields = [("Impersonate-Uid", asked.as_uid)] if asked.as_uid else []
+    fields += [("Impersonate-Group", group) for group in asked.as_groups]
+    for key, values in asked.as_user_extra.items():
+        name = f"Impersonate-Extra-{quote(key, safe=_LEGAL_IN_NAMES)}"
+        fields += [(name, value) for value in values]
+    if asked.user:
+        fields.insert(0, ("Impersonate-User", asked.user))
+    elif fields:
+        raise ValueError(
+            "its user has as-uid, as-groups or as-user-extra without as, the user to impersonate"
+        )
+    for name, value in fields:
+        if _UNSENDABLE.search(value):
+            raise ValueError(f"its user impersonates {value!r}, which the header {name} cannot hold")
+    return tuple(fields)

@@ -45,11 +45,11 @@ from berth.live.errors import (
     Expired,
     Forbidden,
     NotFound,
-    TooManyRequests,
     Unauthorized,
     Unreachable,
 )
 
+Found = dict[Resource, list[msgspec.Raw] | None]  # None for what has to be left out
 Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
 
 REQUIRED = (NODES, PODS)
@@ -59,7 +59,7 @@ NAMED = (POD_GROUPS, LABELLED_POD_GROUPS, RESOURCE_CLAIMS)  # needed only if pod
 WITHOUT_STORAGE = "without claims, volumes and storage classes, volumes are not looked at"
 _ASKED_FOR = {resource.kind: resource for resource in ASKED_FOR}
 _FINISH = 2.0  # seconds for the other requests when one has failed
-_PATIENCE, _LONGEST_PAUSE = 5, 30.0  # how often to ask a server that is busy, and seconds in between
+_PAUSES = 5  # after which a server that is busy is asked again
 
 
 class ListingError(Exception):
@@ -105,13 +105,9 @@ async def list_cluster(
         # Claims without their volumes, or the other way round, would look like mistakes of the pods.
         found.update(dict.fromkeys(STORAGE, None))
         lister.notes.append(WITHOUT_STORAGE)
-    manifests: list[Manifest] = []
-    for resource, items in found.items():
-        views = listed(items or (), resource.kind, resource.api_version, client.url)
-        manifests += sorted(views, key=_created) if resource == PODS else views
+    manifests = _manifests(found, client.url)
     more = await lister.all(_named_resources(manifests, every=POD_GROUPS.kind in kinds))
-    for resource, items in more.items():
-        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
+    manifests += _manifests(more, client.url)
     whole_claims = more.get(RESOURCE_CLAIMS, []) is not None
     return Listing(manifests, lister.notes, whole, whole_claims, await _version(client))
 
@@ -136,6 +132,14 @@ def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Reso
     return [resource for resource in NAMED if resource in named]
 
 
+def _manifests(found: Found, url: str) -> list[Manifest]:
+    manifests: list[Manifest] = []
+    for resource, items in found.items():
+        views = listed(items or (), resource.kind, resource.api_version, url)
+        manifests += sorted(views, key=_created) if resource == PODS else views
+    return manifests
+
+
 def _created(manifest: Manifest) -> str:
     """Who came first is served first."""
     view = manifest.object
@@ -154,7 +158,7 @@ class Lister:
         self._counts: dict[Resource, tuple[int, int]] = {}
         self.notes: list[str] = []
 
-    async def all(self, resources: Iterable[Resource]) -> dict[Resource, list[msgspec.Raw] | None]:
+    async def all(self, resources: Iterable[Resource]) -> Found:
         """What there is of each resource; None for those that have to be left out.
 
         Raises:
@@ -209,27 +213,17 @@ class Lister:
         return await self._all(last)
 
     async def _all(self, resource: Resource) -> list[msgspec.Raw]:
+        try:
+            return await self._listed(resource, PAGE)
+        except Expired:  # the rest of that moment is gone, so all at once
+            return await self._listed(resource, 0)
+
+    async def _listed(self, resource: Resource, limit: int) -> list[msgspec.Raw]:
         found: list[msgspec.Raw] = []
-        token, limit, pauses = "", PAGE, 0
-        while True:
-            try:
-                page = await self._client.page(resource, msgspec.Raw, limit=limit, continue_token=token)
-            except Expired:
-                if not limit:
-                    raise
-                found, token, limit = [], "", 0  # the rest of that moment is gone, so all at once
-                continue
-            except TooManyRequests as error:
-                if pauses == _PATIENCE:
-                    raise
-                pauses += 1
-                await asyncio.sleep(min(error.retry_after or 1.0, _LONGEST_PAUSE))
-                continue
+        async for page in self._client.pages(resource, msgspec.Raw, limit=limit, pauses=_PAUSES):
             found += page.items
-            token = page.continue_token
-            self._count(resource, len(found), page.remaining if token else 0)
-            if not token:
-                return found
+            self._count(resource, len(found), page.remaining if page.continue_token else 0)
+        return found
 
     def _count(self, resource: Resource, found: int, remaining: int) -> None:
         self._counts[resource] = (found, remaining)
@@ -264,10 +258,7 @@ async def list_fleet(client: Client, progress: Progress | None = None) -> Listin
     found = await lister.all((*_OF_FLEETS, *_OTHERS))
     kinds = {_kind(item) for resource in BINDINGS for item in found[resource] or ()}
     found |= await lister.all(await _served(client, kinds, lister.notes))
-    manifests: list[Manifest] = []
-    for resource, items in found.items():
-        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
-    return Listing(manifests, lister.notes)
+    return Listing(_manifests(found, client.url), lister.notes)
 
 
 def _kind(item: msgspec.Raw) -> tuple[str, str]:

@@ -21,8 +21,7 @@ from typing import Any, Literal, TextIO
 
 Form = Literal["text", "json"]
 
-_LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (0, "I"))
-_NAMES = ((logging.CRITICAL, "fatal"), (logging.ERROR, "error"), (logging.WARNING, "warning"), (0, "info"))
+_LEVELS = ((logging.CRITICAL, "fatal"), (logging.ERROR, "error"), (logging.WARNING, "warning"), (0, "info"))
 _RESERVED = frozenset({"ts", "level", "caller", "msg", "v", "stacktrace"})
 
 
@@ -94,13 +93,11 @@ class TextFormatter(logging.Formatter):
         if second != self._second[0]:
             when = dt.datetime.fromtimestamp(second)  # noqa: DTZ006 - klog tells local time
             self._second = (second, f"{when:%m%d %H:%M:%S}")
-        head = (
-            f"{_pick(_LETTERS, record.levelno)}{self._second[1]}.{int((record.created - second) * 1e6):06d} "
-            f"{os.getpid():7d} {record.filename}:{record.lineno}]"
-        )
+        level, micros = _level(record.levelno)[0].upper(), int((record.created - second) * 1e6)
+        head = f"{level}{self._second[1]}.{micros:06d} {os.getpid():7d} {record.filename}:{record.lineno}]"
         line = f"{head} {quote(record.getMessage())}"
         for key, value in _keys(record).items():
-            line += f" {_key(key)}={_value(value)}"
+            line += f" {key if key.isidentifier() else quote(key)}={_value(value)}"
         if stack := _stack(self, record):
             # Indented, so that no line of it can be taken for an entry.
             lines = "".join(f"\t{_escaped(part)}\n" for part in stack.splitlines())
@@ -114,14 +111,13 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
             "ts": round(record.created * 1000, 3),
-            "level": _pick(_NAMES, record.levelno),
+            "level": _level(record.levelno),
             "caller": f"{record.filename}:{record.lineno}",
             "msg": record.getMessage(),
         }
         for key, value in _keys(record).items():
             entry[f"{key}_" if key in _RESERVED else key] = _plain(value)
-        stack = _stack(self, record)
-        if stack:
+        if stack := _stack(self, record):
             entry["stacktrace"] = stack
         return json.dumps(entry, ensure_ascii=True, default=str, allow_nan=False)
 
@@ -133,33 +129,19 @@ def quote(text: str) -> str:
     return '"' + _escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
 def _escaped(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _SHORT.get(char) or _code(ord(char)) for char in text)
-
-
-def _code(point: int) -> str:
-    if point < 0x100:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+    escapes = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return text if text.isprintable() else "".join(escapes)
 
 
 @cache
-def _pick(table: tuple[tuple[int, str], ...], level: int) -> str:
-    return next(name for least, name in table if level >= least)
+def _level(number: int) -> str:
+    return next(name for least, name in _LEVELS if number >= least)
 
 
 def _keys(record: logging.LogRecord) -> Mapping[str, object]:
     keys = getattr(record, "keys", None)
     return keys if isinstance(keys, dict) else {}
-
-
-def _key(key: str) -> str:
-    return key if key.isidentifier() else quote(key)
 
 
 def _value(value: object) -> str:
@@ -185,9 +167,6 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON has
 def _stack(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     if not (record.exc_info or record.stack_info):
         return ""
-    parts = []
-    if record.exc_info and record.exc_info[0] is not None:
-        parts.append(formatter.formatException(record.exc_info))
-    if record.stack_info:
-        parts.append(record.stack_info)
-    return "\n".join(parts)
+    raised = record.exc_info
+    trace = formatter.formatException(raised) if raised and raised[0] is not None else ""
+    return "\n".join(filter(None, (trace, record.stack_info)))

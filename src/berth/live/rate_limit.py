@@ -21,17 +21,17 @@ class Urgency(IntEnum):
 
 
 class Limiter:
-    """`qps` requests a second on average, up to `burst` at once; no limit if `qps` is not above zero."""
+    """`qps` requests a second on average, up to `burst` at once."""
 
     def __init__(self, qps: float, burst: int) -> None:
-        self._bucket = TokenBucket(qps, max(burst, 1)) if qps > 0 else None
+        self._bucket = TokenBucket(qps, max(burst, 1))
         self._waiting: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Urgency)
         self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, urgency: Urgency = Urgency.URGENT) -> None:
         """Wait for one's turn."""
         bucket = self._bucket
-        if bucket is None or (not any(self._waiting) and bucket.take(asyncio.get_running_loop().time())):
+        if not any(self._waiting) and bucket.take(asyncio.get_running_loop().time()):
             return
         future = asyncio.get_running_loop().create_future()
         self._waiting[urgency].append(future)
@@ -46,8 +46,6 @@ class Limiter:
 
     def _hand_out(self) -> None:
         bucket = self._bucket
-        if bucket is None:
-            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

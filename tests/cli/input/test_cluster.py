@@ -178,6 +178,18 @@ def changed(kubeconfig: Path, target: Path, **cluster: Any) -> Path:
     return target
 
 
+def test_in_the_name_of_another(kubeconfig: Path, tmp_path: Path) -> None:
+    """Whom a kubeconfig impersonates, with all the groups it names, the server asks for rights."""
+    config, target = yaml.safe_load(kubeconfig.read_text()), tmp_path / "config"
+    outcomes = []
+    for groups in (["devs"], ["devs", "system:masters"]):
+        config["users"][0]["user"] |= {"as": "jane", "as-groups": groups}
+        target.write_text(yaml.safe_dump(config))
+        outcomes.append(berth("explain", "runs", "--kubeconfig", target))
+    assert [outcome.code for outcome in outcomes] == [2, 0]
+    assert 'is forbidden: User "jane" cannot list resource' in outcomes[0].err
+
+
 def test_a_server_that_cannot_be_reached(kubeconfig: Path, tmp_path: Path) -> None:
     """A server that cannot be reached is told in one sentence with the address and the cause."""
     url = f"https://127.0.0.1:{free_port()}"
@@ -215,7 +227,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(manifests, "_SHOW_EVERY", 0.0)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    settings: manifests.InputSettings = {
+    flags: manifests.Flags = {
         "files": (),
         "kubeconfig": str(kubeconfig),
         "context": None,
@@ -225,7 +237,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
         "daemon_namespaces": frozenset(),
         "feature_gates": "",
     }
-    manifests.read_input(settings)
+    manifests.read_input(flags)
 
     assert "listing" in shown.getvalue()
 

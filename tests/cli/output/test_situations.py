@@ -35,7 +35,7 @@ def explained(folder: Path, items: list[Json]) -> Explanation:
 def test_the_words(tmp_path: Path, name: str, count: int) -> None:
     """What is said is what was read and found good, and no line is wider than a terminal."""
     explanation = explained(tmp_path, SITUATIONS[name](count))
-    lines = "\n".join(report(explanation, Terminal(width=WIDTH), wide=False)).splitlines()
+    lines = "\n".join(report(explanation, Terminal(width=WIDTH))).splitlines()
     golden = GOLDEN / f"{name}-{count}.txt"
     text = "\n".join(lines) + "\n"
     if os.environ.get("BERTH_WRITE_GOLDEN"):

@@ -64,7 +64,7 @@ def test_a_narrow_terminal_leaves_out_rules_that_decide_nothing() -> None:
     """Where the score sheet is too wide, rules with equal scores move into one line below it."""
     nodes = [zone_node("n1", "a").build(), zone_node("n2", "b").labels(disk="ssd").build()]
     explanation = explained("p", *nodes, new("p").prefers_nodes(disk="ssd").build())
-    narrow = "\n".join(report(explanation, Terminal(width=60), wide=False)).splitlines()
+    narrow = "\n".join(report(explanation, Terminal(width=60))).splitlines()
     assert "NODE   ZONE   TOTAL   NodeAffinity x2" in [line.rstrip() for line in narrow]
     assert any(line.startswith("The same everywhere: TaintToleration 100") for line in narrow)
     assert max(map(len, narrow)) <= 60

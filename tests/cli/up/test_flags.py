@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[UpSettings]:
     """What would have been run."""
     found: list[UpSettings] = []
     monkeypatch.setattr(up, "_up", found.append)
-    monkeypatch.setattr(up, "_run", lambda _: 0)
+    monkeypatch.setattr("uvloop.run", lambda _: 0)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,25 @@ class Listing:
 
 def settings(folder: Path, url: str, serving: ServingSettings | None = None) -> ComponentSettings:
     return ComponentSettings(kubeconfig=str(kubeconfig(folder, url)), serving=serving)
+
+
+@pytest.mark.parametrize(("qps", "limited"), [(-1.0, False), (0.0, False), (5.0, True)])
+def test_no_rate_is_no_limit(qps: float, tmp_path: Path, *, limited: bool) -> None:
+    """Without a rate, or with a negative one, nobody waits."""
+    clients: list[Client] = []
+
+    def make(client: Client, registry: CollectorRegistry) -> Work:
+        clients.append(client)
+        return Listing().make(client, registry)
+
+    async def story() -> None:
+        async with serving(server()) as client:
+            limits = replace(settings(tmp_path, client.url), qps=qps)
+            async with running(run_component(limits, make)):
+                await until(lambda: bool(clients))
+        assert (clients[0].limiter is not None) == limited
+
+    asyncio.run(story())
 
 
 def server() -> FakeApi:

@@ -66,6 +66,25 @@ def test_a_request_is_what_the_api_wants(tmp_path: Path) -> None:
     run(story)
 
 
+def test_a_field_may_be_there_several_times(tmp_path: Path) -> None:
+    """Fields that every request has are sent one by one and in order, beside those of the request."""
+    groups = [("Impersonate-Group", "devs"), ("Impersonate-Group", "ops")]
+
+    async def story() -> None:
+        async with speaking(tmp_path, created) as (server, client):
+            several = transport.Transport(client.url, client._transport._context, fields=groups)
+            for _ in range(2):
+                await several.ask(
+                    "GET", "/api", None, headers={"Authorization": "Bearer t"}, kind=("", "a/b"), seconds=5.0
+                )
+            await several.close()
+        for call in server.calls:
+            assert [value for name, value in call.fields if name == "impersonate-group"] == ["devs", "ops"]
+            assert (call.headers["authorization"], call.headers["accept"]) == ("Bearer t", "a/b")
+
+    run(story)
+
+
 def test_one_connection_is_for_all(tmp_path: Path) -> None:
     """However many are made side by side, and answered in whatever order, each gets its own answer."""
 

@@ -29,8 +29,12 @@ class Call:
 
     link: Link
     number: int
-    headers: dict[str, str]
+    fields: list[tuple[str, str]]
     body: bytearray = field(default_factory=bytearray)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return dict(self.fields)
 
     @property
     def path(self) -> str:
@@ -105,8 +109,8 @@ class Link:
 
     def _take(self, event: object) -> None:
         if isinstance(event, h2.events.RequestReceived):
-            headers = {name.decode(): value.decode() for name, value in event.headers or ()}
-            self.calls[event.stream_id or 0] = Call(self, event.stream_id or 0, headers)
+            fields = [(name.decode(), value.decode()) for name, value in event.headers or ()]
+            self.calls[event.stream_id or 0] = Call(self, event.stream_id or 0, fields)
         elif isinstance(event, h2.events.DataReceived):
             number = event.stream_id or 0
             self.calls[number].body += event.data or b""

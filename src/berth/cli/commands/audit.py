@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import click
 
-from berth.cli.input.manifests import InputSettings, progress_bar, read_input, reading_options
-from berth.cli.input.options import Decorator, option
+from berth.cli.input.manifests import progress_bar, read_input, reading_options
+from berth.cli.input.options import Decorator, namespace_option, option
 from berth.cli.output.audit_report import report
 from berth.cli.output.documents import audit_document, present
 from berth.engine.execution.eviction_ceiling import Ceiling, HaltPolicy
@@ -26,7 +26,7 @@ def _as_given(name: str, words: str, **more: Any) -> Decorator:  # noqa: ANN401 
 
 @click.command("audit")
 @reading_options
-@click.option("-n", "--namespace", metavar="NS", help="Show only this namespace (all pods are counted).")
+@namespace_option("Show only this namespace (all pods are counted).")
 @option(
     "--rule",
     f"Show only this rule: {', '.join(AUDITED_RULES)}. May be repeated.",
@@ -105,8 +105,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     if flags["rebalance"] is not None:
         policy, margin = RebalancePolicy(flags["rebalance"]), flags["rebalance_margin"]
         how = Rebalance(policy=policy, margin=margin, waits=flags["rebalance_waits_for_nodes"])
-    settings = cast("InputSettings", flags)
-    snapshot = read_input(settings, "PodDisruptionBudget", *(("Deployment", "ReplicaSet") if how else ()))
+    snapshot = read_input(flags, "PodDisruptionBudget", *(("Deployment", "ReplicaSet") if how else ()))
     with progress_bar("judging pods") as progress:
         found = audit(snapshot, progress, ceiling, how)
     shown = found.only(flags["namespace"], flags["rules"])

@@ -23,6 +23,7 @@ from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
 from berth.kube.api_resources import EVICTION_REQUESTS, VIEWS
+from berth.kube.scheduler_configuration.model import LeaderElection
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.lifecycle import FollowedVersion, StartError, Work, run_component
@@ -77,7 +78,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
             request_timeout=flags["eviction_request_timeout"],
         )
         spreading = spreading_of(flags, gates, dry_run=flags["dry_run"])
-        settings = component_of(flags, LEASE, writes=not eviction.dry_run)
+        settings = component_of(flags, LeaderElection(resource_name=LEASE), writes=not eviction.dry_run)
 
     server = FollowedVersion()
 

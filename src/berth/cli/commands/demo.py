@@ -29,15 +29,11 @@ def command() -> None:
     with as_file(files("berth.cli").joinpath("demo")) as folder:
         simulation = simulate(read_files((str(folder),), Options()))
         say(term.title("$ berth simulate -f demo/"))
-        for line in simulation_report.report(
-            simulation, domains(simulation), spreads(simulation), term, wide=False
-        ):
+        for line in simulation_report.report(simulation, domains(simulation), spreads(simulation), term):
             say(line)
         say("")
         say("One pod found no node. Why not, and what would help?\n")
         say(term.title(f"$ berth explain {_STUCK} -f demo/"))
-        for line in explanation_report.report(
-            explain(simulation, find(simulation, _STUCK, None)), term, wide=False
-        ):
+        for line in explanation_report.report(explain(simulation, find(simulation, _STUCK, None)), term):
             say(line)
         say(f"\nTry it on your own manifests, or on a copy of these: berth simulate -f {folder}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Unpack
+from typing import Any
 
 import click
 
-from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
-from berth.cli.input.options import refusing
+from berth.cli.input.manifests import manifest_options, place_input
+from berth.cli.input.options import namespace_option, refusing
 from berth.cli.output.documents import explanation_document, present
 from berth.cli.output.explanation_report import report
 from berth.engine.offline.explaining.replicas import further_replicas
@@ -24,11 +24,9 @@ _ALSO_NEEDED = ("Deployment", "PodDisruptionBudget")
 @click.command("explain")
 @click.argument("pod")
 @manifest_options
-@click.option("-n", "--namespace", metavar="NS", help="The pod's namespace.")
+@namespace_option("The pod's namespace.")
 @click.pass_context
-def command(
-    ctx: click.Context, *, pod: str, form: str, namespace: str | None, **settings: Unpack[PlacingSettings]
-) -> None:
+def command(ctx: click.Context, /, *, pod: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Say why a pod fits where it fits, and what would help if it fits nowhere.
 
     POD is NAME, pod/NAME, or a workload such as deployment/NAME, meaning its next replica. Pods that are
@@ -36,12 +34,11 @@ def command(
     would talk to; it is only read.
     Exit code 0: the pod runs, fits, ends or has ended; 1: it does not; 2: bad input.
     """
-    simulation = place_input("placing the other pods", kind_of(pod) or "", *_ALSO_NEEDED, **settings)
+    simulation = place_input("placing the other pods", kind_of(pod) or "", *_ALSO_NEEDED, flags=flags)
     with refusing(NotFoundError):
-        entry = find(simulation, pod, namespace)
+        entry = find(simulation, pod, flags["namespace"])
     further = further_replicas(simulation, entry) if kind_of(pod) != "Pod" else None
     explanation = replace(explain(simulation, entry), further=further)
-    present(
-        form, lambda: explanation_document(explanation, simulation.snapshot), partial(report, explanation)
-    )
+    told = partial(report, explanation)
+    present(flags["form"], lambda: explanation_document(explanation, simulation.snapshot), told)
     ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)

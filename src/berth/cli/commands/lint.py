@@ -13,9 +13,10 @@ import click
 
 from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import LABEL_KEYS
-from berth.cli.input.manifests import progress_bar
+from berth.cli.input.manifests import files_option, form_option, progress_bar
 from berth.cli.input.options import (
     ParsedParam,
+    context_option,
     daemon_namespaces_option,
     gates_of,
     gates_option,
@@ -71,15 +72,7 @@ def _codes(text: str) -> tuple[str, ...]:
 
 @click.command("lint")
 @click.argument("paths", nargs=-1, metavar="[FILE]...", type=click.Path(allow_dash=True))
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(allow_dash=True),
-    help="File or folder to judge, YAML or JSON; - is standard input. May be repeated.",
-)
+@files_option("to judge")
 @option(
     "--cluster",
     "Files with the cluster that they go to: its nodes, and what else it has. May be repeated.",
@@ -92,15 +85,10 @@ def _codes(text: str) -> tuple[str, ...]:
     "A live cluster that they go to; it is only read. Without files, judge what it has.",
     metavar="FILE",
 )
-@option("--context", "The kubeconfig's context to use.", metavar="NAME")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(("table", "json", "sarif", "github")),
-    default="table",
-    show_default=True,
-    help="How to show the findings: for people, for programs, for code scanning, for a workflow's log.",
+@context_option
+@form_option(
+    "How to show the findings: for people, for programs, for code scanning, for a workflow's log.",
+    *("table", "json", "sarif", "github"),
 )
 @option(
     "--fail-on",

@@ -12,14 +12,7 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry
 
-from berth.cli.input.components import (
-    connection_options,
-    election_of,
-    given,
-    operating_options,
-    run_to_the_end,
-    serving_of,
-)
+from berth.cli.input.components import component_of, connection_options, operating_options, run_to_the_end
 from berth.cli.input.options import (
     bool_option,
     configured_daemon_namespaces_option,
@@ -48,7 +41,6 @@ from berth.kube.scheduler_configuration.load import default, load
 from berth.kube.scheduler_configuration.model import SchedulerConfiguration
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.election import ElectionSettings
 from berth.live.component.lifecycle import ComponentSettings, FollowedVersion, Work, run_component
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
@@ -59,7 +51,7 @@ from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings
 
-DEFAULT_NAME = "berth"
+DEFAULT_NAME, LEASE = "berth", "berth-scheduler"
 # Not every API server has them; one that has none of a kind is like one that has no objects of it.
 OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS, RESOURCE_CLAIMS})
 # What the scheduler needs to know of pods and of the owners of others is less than controllers do.
@@ -95,7 +87,7 @@ REST = 0.002
     is_flag=True,
 )
 @gates_option("Switch features.")
-@operating_options("berth-scheduler", 10259)
+@operating_options(LEASE, 10259)
 def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
     """Place the pods of a cluster: kube-scheduler's rules, and Berth's.
 
@@ -160,15 +152,11 @@ def _settings(
     config, scheduler_name = flags["config"], flags["scheduler_name"]
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
-    connection = configuration.client_connection
-    settings = ComponentSettings(
-        kubeconfig=flags["kubeconfig"] or connection.kubeconfig or None,
-        context=flags["context"],
-        qps=given(flags["kube_api_qps"], connection.qps if config else 0.0),
-        burst=given(flags["kube_api_burst"], connection.burst),
-        election=_election(configuration, flags),
-        serving=serving_of(flags),
-    )
+    election = configuration.leader_election
+    if scheduler_name == "default-scheduler" and election.resource_name == LEASE:
+        # Only one of the two may place these pods.
+        election = replace(election, resource_name="kube-scheduler")
+    settings = component_of(flags, election, configuration.client_connection)
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
     made = replace(
         made,
@@ -204,21 +192,4 @@ def _scheduler(
         preemption=frozenset(n for n, p in profiles.items() if p.enables("postFilter", "DefaultPreemption")),
         volume_timeout=float(max(p.args.bind_timeout_seconds for p in profiles.values())),
         device_timeout=max(p.args.device_timeout_seconds for p in profiles.values()),
-    )
-
-
-def _election(configuration: SchedulerConfiguration, flags: Mapping[str, Any]) -> ElectionSettings | None:
-    stated = configuration.leader_election
-    if not given(flags["leader_elect"], stated.leader_elect):
-        return None
-    name = stated.resource_name
-    if flags["scheduler_name"] == "default-scheduler" and name == "berth-scheduler":
-        name = "kube-scheduler"  # only one of the two may place these pods
-    return election_of(
-        flags,
-        name=name,
-        namespace=stated.resource_namespace,
-        lease=stated.lease_duration,
-        renew_deadline=stated.renew_deadline,
-        retry=stated.retry_period,
     )

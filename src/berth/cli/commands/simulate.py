@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import click
 import msgspec
 
-from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
-from berth.cli.input.options import option
+from berth.cli.input.manifests import manifest_options, place_input
+from berth.cli.input.options import namespace_option, option
 from berth.cli.output.documents import as_yaml, present, simulation_document
 from berth.cli.output.simulation_report import report
 from berth.engine.offline.simulation import Simulation
@@ -136,9 +136,7 @@ def _template(workload: Raw) -> Raw:
 
 @click.command("simulate")
 @manifest_options
-@click.option(
-    "-n", "--namespace", metavar="NS", help="Show only the pods of this namespace (all are placed)."
-)
+@namespace_option("Show only the pods of this namespace (all are placed).")
 @option(
     "--save",
     "Write all objects with spec.nodeName filled in ('-': to stdout, and no report).",
@@ -147,14 +145,7 @@ def _template(workload: Raw) -> Raw:
     metavar="FILE",
 )
 @click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    form: str,
-    namespace: str | None,
-    target: str | None,
-    **settings: Unpack[PlacingSettings],
-) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Place the pending pods of manifests, or of a live cluster, onto their nodes.
 
     Reads what you have: a folder of manifests, the output of
@@ -163,9 +154,10 @@ def command(
     Pods of higher priority preempt others, whose workloads make them anew.
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
-    simulation = place_input("placing pods", "PodDisruptionBudget", "PodGroup", **settings)
+    simulation = place_input("placing pods", "PodDisruptionBudget", "PodGroup", flags=flags)
+    namespace, target = flags["namespace"], flags["target"]
     if target is None or not save(simulation, target):
-        _show(simulation, form, namespace)
+        _show(simulation, flags["form"], namespace)
     ctx.exit(1 if simulation.within(namespace).unplaced else 0)
 
 

@@ -9,13 +9,13 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Unpack
+from typing import Any
 
 import click
 
 from berth.cli.input.cluster import client_of
 from berth.cli.input.manifests import (
-    InputSettings,
+    Flags,
     assume_daemon_namespaces,
     options_of,
     progress_bar,
@@ -48,53 +48,55 @@ _NAMED = 5  # kinds of which nothing is shown
 @option("--host", "The address to listen on.", default="127.0.0.1")
 @option("--open", "Open the page in a browser.", "opens", is_flag=True)
 @click.pass_context
-def command(
-    ctx: click.Context, *, port: int, host: str, opens: bool, **settings: Unpack[InputSettings]
-) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Show where pods are, how even they are spread, and why a pod waits, on a page.
 
     The page reads a live cluster with your kubeconfig, and changes nothing there, or the manifests of -f,
     such as a dump that somebody has mailed. The address that is printed opens it once; a browser that has
     opened it stays in. Ctrl-C ends it.
     """
-    options = options_of(settings)
-    if settings["files"] and (settings["kubeconfig"] or settings["context"]):
+    options = options_of(flags)
+    if flags["files"] and (flags["kubeconfig"] or flags["context"]):
         raise click.UsageError("-f shows files and --kubeconfig a cluster; give one of them")
-    flags = same_flags(options, settings["kubernetes_version"])
-    asked = PageSettings(host=host, port=port, command=_same_input(settings), flags=flags)
-    serve = partial(_serve, asked, page_documents(settings["validate"]), opens=opens)
+    asked = PageSettings(
+        host=flags["host"],
+        port=flags["port"],
+        command=_same_input(flags),
+        flags=same_flags(options, flags["kubernetes_version"]),
+    )
+    serve = partial(_serve, asked, page_documents(flags["validate"]), opens=flags["opens"])
     try:
-        if settings["files"]:
-            asyncio.run(serve(_dump(settings, options)))
+        if flags["files"]:
+            asyncio.run(serve(_dump(flags, options)))
         else:
-            asyncio.run(_serve_cluster(serve, settings, options))
+            asyncio.run(_serve_cluster(serve, flags, options))
     except* (ServingError, ConnectionSettingsError, ApiError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     ctx.exit(0)
 
 
-def _same_input(settings: InputSettings) -> str:
+def _same_input(flags: Flags) -> str:
     """The options by which another command reads the same."""
-    found = [part for file in settings["files"] for part in ("-f", file)]
-    if settings["files"] and settings["validate"] != WARN:
-        found += ["--validate", settings["validate"]]
-    if settings["kubeconfig"]:
-        found += ["--kubeconfig", settings["kubeconfig"]]
-    if settings["context"]:
-        found += ["--context", settings["context"]]
+    found = [part for file in flags["files"] for part in ("-f", file)]
+    if flags["files"] and flags["validate"] != WARN:
+        found += ["--validate", flags["validate"]]
+    if flags["kubeconfig"]:
+        found += ["--kubeconfig", flags["kubeconfig"]]
+    if flags["context"]:
+        found += ["--context", flags["context"]]
     return shlex.join(found)
 
 
-def _dump(settings: InputSettings, options: Options) -> DumpSource:
+def _dump(flags: Flags, options: Options) -> DumpSource:
     with refusing(ManifestError, SnapshotError):
         with progress_bar("reading") as progress:
-            manifests = load(settings["files"], progress=progress)
+            manifests = load(flags["files"], progress=progress)
         if not manifests:
-            raise click.ClickException(f"{', '.join(settings['files'])}: there is no object in it")
-        warnings = check_fields(manifests, settings["validate"])
+            raise click.ClickException(f"{', '.join(flags['files'])}: there is no object in it")
+        warnings = check_fields(manifests, flags["validate"])
         source = DumpSource(manifests, options, "among the files", warnings)
     if not source.shows_anything:
-        raise click.ClickException(_nothing_shown(settings["files"], manifests))
+        raise click.ClickException(_nothing_shown(flags["files"], manifests))
     return source
 
 
@@ -107,12 +109,12 @@ def _nothing_shown(files: Sequence[str], manifests: Sequence[Manifest]) -> str:
 
 
 async def _serve_cluster(
-    serve: Callable[[ClusterSource], Awaitable[None]], settings: InputSettings, options: Options
+    serve: Callable[[ClusterSource], Awaitable[None]], flags: Flags, options: Options
 ) -> None:
-    async with await client_of(settings["kubeconfig"], settings["context"]) as client:
+    async with await client_of(flags["kubeconfig"], flags["context"]) as client:
         server = await ask_version(client)  # whoever cannot be asked is not shown
         notes: tuple[str, ...] = ()
-        if settings["kubernetes_version"] is None:
+        if flags["kubernetes_version"] is None:
             options = replace(options, version=server.followed)
             if server.note:
                 tell("note", server.note)

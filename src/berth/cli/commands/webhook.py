@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ from cryptography.hazmat.primitives import serialization
 
 from berth import certificates
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
-from berth.cli.input.components import connection_options, log_options, run_to_the_end
+from berth.cli.input.components import connection_options, log_options, run_to_the_end, serving_of
 from berth.cli.input.options import option
 from berth.cli.output.tables import tell
 from berth.files import write_private
 from berth.kube import names
 from berth.live import logs
-from berth.live.component.endpoint import HEALTH_PATHS, ServingSettings
+from berth.live.component.endpoint import HEALTH_PATHS
 from berth.live.webhook.component import ChargingSettings, WebhookSettings, run
 
 # Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.
@@ -62,22 +61,11 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - read
         kubeconfig=flags["kubeconfig"], context=flags["context"], estimate=flags["exclusive_charge"]
     )
     settings = WebhookSettings(
-        serving=_serving(flags),
+        serving=serving_of(flags, always_allow=_OPEN, connections=_CONNECTIONS),
         policy=policy_of(flags),
         charging=charging if flags["charge_exclusive"] else None,
     )
     run_to_the_end(run(settings))
-
-
-def _serving(flags: Mapping[str, Any]) -> ServingSettings:
-    return ServingSettings(
-        host=flags["bind_address"],
-        port=flags["secure_port"],
-        cert_file=Path(flags["tls_cert_file"]),
-        key_file=Path(flags["tls_private_key_file"]),
-        always_allow=_OPEN,
-        connections=_CONNECTIONS,
-    )
 
 
 # --- certificates ---------------------------------------------------------------------------------

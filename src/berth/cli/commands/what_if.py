@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from berth.cli.input.manifests import (
-    PlacingSettings,
+    Flags,
     changing_options,
     configured_setup,
     progress_bar,
     read_input,
     setup_of,
 )
-from berth.cli.input.options import Decorator, in_this_order, option, refusing
+from berth.cli.input.options import Decorator, in_this_order, namespace_option, option, refusing
 from berth.cli.input.validating import check_fields
 from berth.cli.output.documents import present, what_if_document
 from berth.cli.output.what_if_report import (
@@ -217,9 +217,9 @@ Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Compari
 @option("--scenario", "Changes in named steps, with what is expected of each.", metavar="FILE")
 @option("--vs", "Compare with another scheduler configuration, or with a scenario.", metavar="FILE")
 @changing_options
-@click.option("-n", "--namespace", metavar="NS", help="Where workloads and pods are that name no namespace.")
+@namespace_option("Where workloads and pods are that name no namespace.")
 @click.pass_context
-def command(ctx: click.Context, /, **settings: Any) -> None:  # noqa: ANN401 - changes are read in their order
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - changes are read in their order
     """Say what would happen to the pods of a cluster, before it happens.
 
     Changes are made in the order in which they are given, and between two of them the scheduler places
@@ -229,14 +229,11 @@ def command(ctx: click.Context, /, **settings: Any) -> None:  # noqa: ANN401 - c
     Exit code 0: every pod has a node, every drain ends and no hard rule is newly broken (with --scenario: all
     expectations hold); 1: not so; 2: bad input.
     """
-    for name in FORMS:
-        settings.pop(name.replace("-", "_"))
-    modes = {name: settings.pop(name) for name in ("every", "fitted", "scenario", "vs")}
-    form, namespace = settings.pop("form"), settings.pop("namespace")
-    placing = cast("PlacingSettings", {**settings, "config": None})
+    modes = {name: flags[name] for name in ("every", "fitted", "scenario", "vs")}
     _refuse_mixtures(given_changes(ctx), modes)
+    # Here a configuration is a change, and not how the pods are placed that have no node yet.
     with refusing(WhatIfError):
-        ok = _Question(placing, namespace, form).answer(given_changes(ctx), **modes)
+        ok = _Question({**flags, "config": None}).answer(given_changes(ctx), **modes)
     ctx.exit(0 if ok else 1)
 
 
@@ -257,10 +254,10 @@ def _refuse_mixtures(changes: Sequence[tuple[str, str]], modes: dict[str, str | 
 class _Question:
     """What is asked of which cluster; every answer is shown, and says whether all is well."""
 
-    def __init__(self, placing: PlacingSettings, namespace: str | None, form: str) -> None:
-        self._placing, self._namespace, self._form = placing, namespace, form
-        self._setup = setup_of(placing)
-        self._files = ChangeFiles(self._setup.options, placing["scheduler_names"], placing["validate"])
+    def __init__(self, flags: Flags) -> None:
+        self._flags = flags
+        self._setup = setup_of(flags)
+        self._files = ChangeFiles(self._setup.options, flags["scheduler_names"], flags["validate"])
 
     def answer(
         self,
@@ -274,7 +271,7 @@ class _Question:
         changes = [parse(name, text, self._files) for name, text in given]
         steps = None if scenario is None else scenario_from(scenario, self._files)
         against = None if vs is None else scenario_or_setup(vs, self._files)
-        self._snapshot = read_input(self._placing, *_ALSO_NEEDED, setup=self._setup)
+        self._snapshot = read_input(self._flags, *_ALSO_NEEDED, setup=self._setup)
         self._snapshot.warnings += self._files.warnings
         self._manifests, self._used = list(self._snapshot.manifests), False
         if vs is not None and against is not None:
@@ -298,7 +295,8 @@ class _Question:
         return self._show("WhatIf", found, report)
 
     def _show(self, kind: str, found: Answer, report: Callable[..., Iterable[str]]) -> bool:
-        present(self._form, lambda: what_if_document(kind, found, self._snapshot), partial(report, found))
+        document = partial(what_if_document, kind, found, self._snapshot)
+        present(self._flags["form"], document, partial(report, found))
         return found.ok
 
     def _versus(
@@ -324,8 +322,8 @@ class _Question:
             snapshot = read(self._manifests, options, None, snapshot.origin)
             snapshot.notes = self._snapshot.notes
         self._used = True
-        seed = self._placing["seed"]
-        world = ChangingWorld(snapshot, setup, namespace=self._namespace, seed=seed, reasons=reasons)
+        namespace, seed = self._flags["namespace"], self._flags["seed"]
+        world = ChangingWorld(snapshot, setup, namespace=namespace, seed=seed, reasons=reasons)
         with progress_bar("placing pods") as progress:
             settle(world, progress)
         return world

@@ -26,6 +26,7 @@ from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
 from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind, unlisted_kind
 from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
+from berth.kube.scheduler_configuration.model import LeaderElection
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.lifecycle import StartError, Work, run_component
@@ -73,7 +74,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - read
     logs.set_up(flags["logging_format"], flags["verbosity"])
     fleet = settings_of(flags)
     with refusing(ValueError):
-        settings = component_of(flags, LEASE)
+        settings = component_of(flags, LeaderElection(resource_name=LEASE))
     identity = settings.election.identity if settings.election is not None else socket.gethostname()
 
     def make(client: Client, registry: CollectorRegistry) -> Work:

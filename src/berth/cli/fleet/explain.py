@@ -11,6 +11,7 @@ import click
 from berth.cli.fleet.input import fleet_options, taken_in
 from berth.cli.fleet.reports import explanation_document, explanation_report
 from berth.cli.input.manifests import progress_bar
+from berth.cli.input.options import namespace_option
 from berth.cli.output.documents import present
 from berth.fleet.offline.explanation import explain
 from berth.fleet.offline.simulation import FleetWorkload, simulate
@@ -30,7 +31,7 @@ _SHORT = {
 @click.command("explain")
 @click.argument("binding")
 @fleet_options
-@click.option("-n", "--namespace", metavar="NS", help="The binding's namespace.")
+@namespace_option("The binding's namespace.")
 @click.pass_context
 def command(ctx: click.Context, /, *, binding: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Say why a workload goes to the clusters it goes to, and what would help if it fits on none.

@@ -106,29 +106,29 @@ _REFUSED_LISTED = 3
 
 
 def simulation_report(
-    simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal, *, wide: bool
+    simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal
 ) -> Iterator[str]:
-    listed = shown if wide else shown[:_ROWS_LISTED]
+    listed = shown if term.wide else shown[:_ROWS_LISTED]
     if listed:
-        yield _workloads(listed, term, wide=wide)
+        yield _workloads(listed, term)
         if len(listed) < len(shown):
             yield f"(the first {len(listed)} of {len(shown)} workloads; -o wide lists every one)"
         yield ""
-    yield _map(simulation, shown, term, wide=wide)
+    yield _map(simulation, shown, term)
     if any(workload.state == PLACED for workload in shown):
         yield "(+ placed now)"
     yield ""
     yield from _conclusion(shown, term)
 
 
-def _workloads(workloads: Iterable[FleetWorkload], term: Terminal, *, wide: bool) -> str:
+def _workloads(workloads: Iterable[FleetWorkload], term: Terminal) -> str:
     headers = ["NAMESPACE", "WORKLOAD", "REPLICAS", "CLUSTERS"]
-    if wide:
+    if term.wide:
         headers[2:2] = ["BINDING", "POLICY", "PRIORITY"]
     rows: list[list[object]] = []
     for workload in workloads:
         row: list[object] = [workload.key[0], workload.title, workload.binding.spec.replicas or "-"]
-        if wide:
+        if term.wide:
             row[2:2] = [workload.key[1], workload.policy, workload.priority]
         rows.append([*row, _where(workload)])
     return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
@@ -139,7 +139,7 @@ def _where(workload: FleetWorkload) -> str | None:
     return f"{placed} (as before)" if placed and workload.state != PLACED else placed
 
 
-def _map(simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal, *, wide: bool) -> str:
+def _map(simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal) -> str:
     """Every cluster with what is on it; + was placed now."""
     clusters = simulation.fleet.clusters
     on: dict[str, list[str]] = {clusters.names[slot]: [] for slot in np.flatnonzero(clusters.exists).tolist()}
@@ -148,10 +148,10 @@ def _map(simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal
         for target in workload.targets:
             on.setdefault(target.name, []).append(f"{mark}{workload.title}")
     rows = []
-    for name, titles in list(on.items())[: None if wide else _CLUSTERS_LISTED]:
+    for name, titles in list(on.items())[: None if term.wide else _CLUSTERS_LISTED]:
         slot = clusters.slot_of.get(name)
         view = clusters.views[slot] if slot is not None else None
-        listed = first_of(titles, len(titles) if wide else _NAMES_LISTED)
+        listed = term.first_of(titles, _NAMES_LISTED)
         rows.append([name, view.spec.region if view is not None else None, listed])
     sheet = table(["CLUSTER", "REGION", "WORKLOADS"], rows, term)
     if len(rows) < len(on):
@@ -181,7 +181,7 @@ def _why(workload: FleetWorkload) -> str:
 # --- explanations ----------------------------------------------------------------------------------
 
 
-def explanation_report(explanation: FleetExplanation, term: Terminal, *, wide: bool) -> Iterator[str]:
+def explanation_report(explanation: FleetExplanation, term: Terminal) -> Iterator[str]:
     workload = explanation.workload
     good = explanation.reason is None and explanation.state not in (SUSPENDED, DOES_NOT_FIT)
     by = f", by {workload.policy}" if workload.policy else ""
@@ -194,10 +194,10 @@ def explanation_report(explanation: FleetExplanation, term: Terminal, *, wide: b
     refused = [cluster for cluster in explanation.clusters if cluster.rejections]
     if fits:
         yield ""
-        yield _fits(fits, term, wide=wide)
+        yield _fits(fits, term)
     if refused:
         yield ""
-        yield _refused(refused, term, wide=wide)
+        yield _refused(refused, term)
     if explanation.broken:
         yield ""
         yield term.title("Broken now:")
@@ -211,8 +211,8 @@ def explanation_report(explanation: FleetExplanation, term: Terminal, *, wide: b
             yield "No single change that Berth knows to try would help."
 
 
-def _fits(clusters: list[ClusterExplanation], term: Terminal, *, wide: bool) -> str:
-    listed = clusters if wide else clusters[:_CLUSTERS_LISTED]
+def _fits(clusters: list[ClusterExplanation], term: Terminal) -> str:
+    listed = clusters if term.wide else clusters[:_CLUSTERS_LISTED]
     headers = ["CLUSTER", "REGION", "SCORE", "ROOM", "SELECTED", "REPLICAS"]
     rows: list[list[object]] = [
         [
@@ -231,9 +231,9 @@ def _fits(clusters: list[ClusterExplanation], term: Terminal, *, wide: bool) -> 
     return sheet
 
 
-def _refused(clusters: list[ClusterExplanation], term: Terminal, *, wide: bool) -> str:
+def _refused(clusters: list[ClusterExplanation], term: Terminal) -> str:
     headers = ("CLUSTER", "REGION", "RULE", "WHY")
-    if wide or len(clusters) <= _CLUSTERS_LISTED:
+    if term.wide or len(clusters) <= _CLUSTERS_LISTED:
         rows = [row for cluster in clusters for row in _rows(cluster.name, cluster)]
         return table(headers, rows, term)
     groups: dict[tuple[object, ...], list[ClusterExplanation]] = {}

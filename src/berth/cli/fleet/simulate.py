@@ -10,15 +10,14 @@ import click
 from berth.cli.fleet.input import fleet_options, taken_in
 from berth.cli.fleet.reports import simulation_document, simulation_report
 from berth.cli.input.manifests import progress_bar
+from berth.cli.input.options import namespace_option
 from berth.cli.output.documents import present
 from berth.fleet.offline.simulation import simulate
 
 
 @click.command("simulate")
 @fleet_options
-@click.option(
-    "-n", "--namespace", metavar="NS", help="Show only the workloads of this namespace (all are placed)."
-)
+@namespace_option("Show only the workloads of this namespace (all are placed).")
 @click.pass_context
 def command(ctx: click.Context, /, *, namespace: str | None, **flags: Any) -> None:  # noqa: ANN401 - one an option
     """Place the workloads of manifests onto member clusters.

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
-from berth.cli.input.options import Decorator, ParsedParam, bool_option, in_this_order, option
+from berth.cli.input.options import Decorator, ParsedParam, bool_option, context_option, in_this_order, option
+from berth.cli.output.tables import first_cause
+from berth.kube.scheduler_configuration.model import ClientConnection, LeaderElection
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
 from berth.live.component.endpoint import ServingError, ServingSettings
@@ -49,7 +51,7 @@ DURATION, RATE = ParsedParam("duration", _duration), ParsedParam("number", _rate
 # Where the cluster is.
 connection_options = in_this_order(
     option("--kubeconfig", "Credentials (by default the user's, or the pod's own).", metavar="FILE"),
-    option("--context", "The kubeconfig's context to use.", metavar="NAME"),
+    context_option,
 )
 log_options = in_this_order(
     click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True),
@@ -86,46 +88,50 @@ def operating_options(lease: str, port: int) -> Decorator:
 
 # --- reading them ---------------------------------------------------------------------------------
 
+# The settings of an election, as flags and configurations call them.
+_ELECTION = {
+    "namespace": "resource_namespace",
+    "name": "resource_name",
+    "lease": "lease_duration",
+    "renew_deadline": "renew_deadline",
+    "retry": "retry_period",
+}
+
 
 def given(flag: _T | None, otherwise: _T) -> _T:
     return otherwise if flag is None else flag
 
 
-def election_of(
+def component_of(
     flags: Mapping[str, Any],
+    election: LeaderElection,
+    connection: ClientConnection | None = None,
     *,
-    name: str,
-    namespace: str = "kube-system",
-    lease: float = 15.0,
-    renew_deadline: float = 10.0,
-    retry: float = 2.0,
-) -> ElectionSettings:
-    """The settings of an election: a flag wins over what is said here."""
-    return ElectionSettings(
-        namespace=given(flags["leader_elect_resource_namespace"], namespace),
-        name=given(flags["leader_elect_resource_name"], name),
-        lease=given(flags["leader_elect_lease_duration"], lease),
-        renew_deadline=given(flags["leader_elect_renew_deadline"], renew_deadline),
-        retry=given(flags["leader_elect_retry_period"], retry),
-    )
-
-
-def component_of(flags: Mapping[str, Any], lease: str, *, writes: bool = True) -> ComponentSettings:
-    """How a component runs; one that writes nothing needs no leader."""
-    elects = writes and given(flags["leader_elect"], otherwise=True)
+    writes: bool = True,
+) -> ComponentSettings:
+    """How a component runs: a flag wins over what is said here; one that writes nothing needs no leader."""
+    connection = connection or ClientConnection()
+    elects = writes and given(flags["leader_elect"], election.leader_elect)
     return ComponentSettings(
-        kubeconfig=flags["kubeconfig"],
+        kubeconfig=flags["kubeconfig"] or connection.kubeconfig or None,
         context=flags["context"],
-        qps=given(flags["kube_api_qps"], 0.0),
-        burst=given(flags["kube_api_burst"], 100),
-        election=election_of(flags, name=lease) if elects else None,
-        serving=serving_of(flags),
+        qps=given(flags["kube_api_qps"], connection.qps),
+        burst=given(flags["kube_api_burst"], connection.burst),
+        election=_election_of(flags, election) if elects else None,
+        serving=serving_of(flags) if flags["secure_port"] else None,
     )
 
 
-def serving_of(flags: Mapping[str, Any]) -> ServingSettings | None:
-    if not flags["secure_port"]:
-        return None
+def _election_of(flags: Mapping[str, Any], stated: LeaderElection) -> ElectionSettings:
+    return ElectionSettings(
+        **{
+            name: given(flags[f"leader_elect_{field}"], getattr(stated, field))
+            for name, field in _ELECTION.items()
+        }
+    )
+
+
+def serving_of(flags: Mapping[str, Any], **more: Any) -> ServingSettings:  # noqa: ANN401 - further settings
     certificate, key = flags["tls_cert_file"], flags["tls_private_key_file"]
     if bool(certificate) != bool(key):
         raise ValueError("--tls-cert-file and --tls-private-key-file go together; give both or neither")
@@ -134,6 +140,7 @@ def serving_of(flags: Mapping[str, Any]) -> ServingSettings | None:
         port=flags["secure_port"],
         cert_file=Path(certificate) if certificate else None,
         key_file=Path(key) if key else None,
+        **more,
     )
 
 
@@ -146,15 +153,9 @@ def run_to_the_end(work: Coroutine[Any, Any, None]) -> None:
     try:
         run_until_told(work)
     except* (ConnectionSettingsError, ServingError, StartError, LeadershipLost) as group:
-        failed = first_of(group)
+        failed = first_cause(group)
     if failed is not None:
         raise click.ClickException(str(failed))
-
-
-def first_of(group: BaseExceptionGroup[Exception]) -> BaseException:
-    """The first error in a group, however deep."""
-    found = group.exceptions[0]
-    return first_of(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 def run_until_told(work: Coroutine[Any, Any, None]) -> None:

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any
 
 import click
 import numpy as np
 
 from berth.cli.input.options import (
+    Decorator,
     cluster_version_option,
+    context_option,
     daemon_namespaces_option,
     gates_of,
     gates_option,
@@ -34,36 +36,29 @@ from berth.kube.scheduler_configuration.load import load as load_configuration
 from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.versions import NEWEST, VERSIONS
 
-FORMS = ("table", "wide", "json", "yaml")
 _SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds
 
 
+def files_option(what: str) -> Decorator:
+    words = f"File or folder {what}, YAML or JSON; - is standard input. May be repeated."
+    path = click.Path(allow_dash=True)
+    return option("-f", words, "--filename", "files", multiple=True, metavar="FILE", type=path)
+
+
+def form_option(words: str, *forms: str) -> Decorator:
+    return option("-o", words, "--output", "form", type=click.Choice(forms), default=forms[0])
+
+
 INPUT_OPTIONS = (
-    click.option(
-        "-f",
-        "--filename",
-        "files",
-        multiple=True,
-        metavar="FILE",
-        type=click.Path(allow_dash=True),
-        help="File or folder with manifests, YAML or JSON; - is standard input. May be repeated.",
-    ),
+    files_option("with manifests"),
     option(
         "--kubeconfig",
         "Read a live cluster instead, and change nothing there (without -f: by default the user's).",
         metavar="FILE",
     ),
-    option("--context", "The kubeconfig's context to use.", metavar="NAME"),
+    context_option,
     VALIDATE_OPTION,
-    click.option(
-        "-o",
-        "--output",
-        "form",
-        type=click.Choice(FORMS),
-        default="table",
-        show_default=True,
-        help="How to show the result.",
-    ),
+    form_option("How to show the result.", "table", "wide", "json", "yaml"),
 )
 _SEED = option(
     "--seed",
@@ -105,50 +100,27 @@ reading_options = in_this_order(*INPUT_OPTIONS, *_SCHEDULING)
 showing_options = in_this_order(*INPUT_OPTIONS[:-1], *_SCHEDULING)
 
 
-class InputSettings(TypedDict):
-    """What the options give, except for how to show the result."""
-
-    files: tuple[str, ...]
-    kubeconfig: str | None
-    context: str | None
-    validate: str
-    kubernetes_version: str | None
-    hard_pod_affinity_weight: int
-    daemon_namespaces: frozenset[str]
-    feature_gates: str
+Flags = Mapping[str, Any]  # what the options give
 
 
-class PlacingSettings(InputSettings):
-    """The same for commands that place pods."""
-
-    seed: int | None
-    scheduler_names: tuple[str, ...]
-    config: str | None
-
-
-def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) -> Simulation:
+def place_input(words: str, *kinds: str, flags: Flags) -> Simulation:
     """The pods of the files or the cluster on their nodes; `words` say what is being done meanwhile.
 
     `kinds` are those of workloads that are needed beside their pods.
     """
-    setup = setup_of(settings)
-    snapshot = read_input(settings, *kinds, setup=setup)
-    seed = settings["seed"]
+    setup, seed = setup_of(flags), flags["seed"]
+    snapshot = read_input(flags, *kinds, setup=setup)
+    rng = None if seed is None else np.random.default_rng(seed)
     with progress_bar(words) as progress:
-        return simulate(
-            snapshot,
-            setup,
-            rng=None if seed is None else np.random.default_rng(seed),
-            progress=progress,
-        )
+        return simulate(snapshot, setup, rng=rng, progress=progress)
 
 
-def setup_of(settings: PlacingSettings) -> SchedulerSetup:
+def setup_of(flags: Flags) -> SchedulerSetup:
     """Whose pods are placed and how, by the flags and the configuration."""
-    base, names = options_of(settings), settings["scheduler_names"]
-    if settings["config"] is None:
+    base, names = options_of(flags), flags["scheduler_names"]
+    if flags["config"] is None:
         return SchedulerSetup(options=base, schedulers=names or SCHEDULERS)
-    return configured_setup(settings["config"], base, names)
+    return configured_setup(flags["config"], base, names)
 
 
 def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> SchedulerSetup:
@@ -161,22 +133,22 @@ def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> Schedu
     return found
 
 
-def read_input(settings: InputSettings, *kinds: str, setup: SchedulerSetup | None = None) -> Snapshot:
+def read_input(flags: Flags, *kinds: str, setup: SchedulerSetup | None = None) -> Snapshot:
     """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
-    setup = setup or SchedulerSetup(options=options_of(settings))
-    if not settings["files"]:
-        return _read_cluster(settings, kinds, setup.options, setup.profiles)
-    if settings["kubeconfig"] or settings["context"]:
+    setup = setup or SchedulerSetup(options=options_of(flags))
+    if not flags["files"]:
+        return _read_cluster(flags, kinds, setup.options, setup.profiles)
+    if flags["kubeconfig"] or flags["context"]:
         raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
-    return read_files(settings["files"], setup.options, settings["validate"], setup.profiles)
+    return read_files(flags["files"], setup.options, flags["validate"], setup.profiles)
 
 
-def options_of(settings: InputSettings) -> Options:
+def options_of(flags: Flags) -> Options:
     return Options(
-        version=VERSIONS.get(settings["kubernetes_version"] or "", NEWEST),
-        args=PluginArguments(hard_pod_affinity_weight=settings["hard_pod_affinity_weight"]),
-        daemon_namespaces=settings["daemon_namespaces"],
-        gates=gates_of(settings["feature_gates"]),
+        version=VERSIONS.get(flags["kubernetes_version"] or "", NEWEST),
+        args=PluginArguments(hard_pod_affinity_weight=flags["hard_pod_affinity_weight"]),
+        daemon_namespaces=flags["daemon_namespaces"],
+        gates=gates_of(flags["feature_gates"]),
     )
 
 
@@ -198,14 +170,14 @@ def read_files(
 
 
 def _read_cluster(
-    settings: InputSettings, kinds: tuple[str, ...], options: Options, profiles: Mapping[str, Options]
+    flags: Flags, kinds: tuple[str, ...], options: Options, profiles: Mapping[str, Options]
 ) -> Snapshot:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
 
     with refusing(ManifestError, SnapshotError):
         with progress_bar("listing") as progress:
-            found = list_from(settings["kubeconfig"], settings["context"], kinds, progress)
-        if settings["kubernetes_version"] is None:
+            found = list_from(flags["kubeconfig"], flags["context"], kinds, progress)
+        if flags["kubernetes_version"] is None:
             options = replace(options, version=found.server.followed)
             profiles = {n: replace(each, version=options.version) for n, each in profiles.items()}
             found.notes += [found.server.note] if found.server.note else []

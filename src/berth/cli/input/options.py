@@ -71,6 +71,13 @@ def label_key(text: str) -> str:
 
 LABEL_KEY = ParsedParam("label", label_key)
 
+context_option = option("--context", "The kubeconfig's context to use.", metavar="NAME")
+
+
+def namespace_option(words: str) -> Decorator:
+    return option("-n", words, "--namespace", metavar="NS")
+
+
 # --- versions -------------------------------------------------------------------------------------
 
 version_option = option(

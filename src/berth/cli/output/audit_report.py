@@ -34,47 +34,43 @@ STAYS = {
 _COLOURS = {_EXECUTION: "red", _HARD: "red", _SOFT: "yellow"}
 
 
-def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
+def report(audit: Audit, term: Terminal) -> Iterator[str]:
     if audit.violations:
-        yield _violations(audit, term, wide=wide)
+        yield _violations(audit, term)
         yield ""
     if audit.spreads:
-        yield from _spreads(audit, term, wide=wide)
+        yield from _spreads(audit, term)
         yield ""
     if audit.evictions:
         yield term.title("What the controllers would evict:")
-        yield _evictions(audit.evictions, term, wide=wide)
+        yield _evictions(audit.evictions, term)
         yield ""
     if audit.rebalancing is not None:
-        yield from _rebalancing(audit.rebalancing, term, wide=wide)
+        yield from _rebalancing(audit.rebalancing, term)
     if audit.faulty:
         yield term.title("Pods whose annotation is not valid, so that nobody enforces its rules:")
         rows = [(e.namespace, e.name, e.pod.spec.node_name, e.fault) for e in audit.faulty]
-        yield first_rows(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, most=_most(wide=wide), of="pods")
+        yield first_rows(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, most=_ROWS_LISTED, of="pods")
         yield ""
     yield from _conclusion(audit, term)
-
-
-def _most(*, wide: bool) -> int | None:
-    return None if wide else _ROWS_LISTED
 
 
 # --- rules ------------------------------------------------------------------------------------
 
 
-def _violations(audit: Audit, term: Terminal, *, wide: bool) -> str:
+def _violations(audit: Audit, term: Terminal) -> str:
     def urgency(violation: RuleViolation) -> int:
         return list(_COLOURS).index(_kind(violation))
 
     violations = [(audit.entries[found.pod], found) for found in sorted(audit.violations, key=urgency)]
-    if not wide and len(violations) > _ROWS_LISTED:
+    if not term.wide and len(violations) > _ROWS_LISTED:
         return _by_owner(violations, term)
     rows: list[list[object]] = []
     for entry, found in violations:
         row: list[object] = [entry.namespace, entry.name, found.node, found.rule, _kind(found)]
         path = f"{found.path} (of the other pod)" if found.of_peer else found.path
-        rows.append([*row, entry.owner, path, found.cause] if wide else [*row, found.cause])
-    more = ("OWNER", "PATH") if wide else ()
+        rows.append([*row, entry.owner, path, found.cause] if term.wide else [*row, found.cause])
+    more = ("OWNER", "PATH") if term.wide else ()
     return table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
 
 
@@ -109,17 +105,17 @@ def _example(members: list[RuleViolation]) -> str:
 # --- spreading and evicting ---------------------------------------------------------------
 
 
-def _spreads(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
+def _spreads(audit: Audit, term: Terminal) -> Iterator[str]:
     shown = sorted(audit.spreads, key=lambda spread: spread.ok)
-    if not wide and len(shown) > _ROWS_LISTED:
+    if not term.wide and len(shown) > _ROWS_LISTED:
         shown = [spread for spread in shown if not spread.ok][:_ROWS_LISTED]
     if shown:
-        yield spread_table(shown, term, wide=wide)
+        yield spread_table(shown, term)
     if len(shown) < len(audit.spreads):
         yield f"({count(len(audit.spreads), 'spread constraint')}; -o wide lists every one)"
 
 
-def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
+def _evictions(evictions: list[Eviction], term: Terminal) -> str:
     rows = [
         (
             eviction.entry.namespace,
@@ -127,15 +123,15 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
             eviction.node,
             eviction.replacement_node or "nowhere",
             _held_back(eviction),
-            _why(eviction, wide=wide),
+            _why(eviction, wide=term.wide),
         )
         for eviction in evictions
     ]
     headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
-    return first_rows(headers, rows, term, {"nowhere": "red"}.get, most=_most(wide=wide), of="pods")
+    return first_rows(headers, rows, term, {"nowhere": "red"}.get, most=_ROWS_LISTED, of="pods")
 
 
-def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) -> Iterator[str]:
+def _rebalancing(workloads: list[WorkloadMoves], term: Terminal) -> Iterator[str]:
     """Who would move where, and who stays uneven."""
     turns = {
         turn: (each, move) for each in workloads for turn, move in zip(each.turns, each.moves, strict=True)
@@ -154,7 +150,7 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) 
     if rows:
         yield term.title("What would be moved for evenness, one after the other:")
         headers = ("NAMESPACE", "OWNER", "POD", "NODE", "REPLACEMENT", "WHY")
-        yield first_rows(headers, rows, term, most=_most(wide=wide), of="pods")
+        yield first_rows(headers, rows, term, most=_ROWS_LISTED, of="pods")
     else:
         yield "Nobody would be moved for evenness."
     for workload in workloads:
@@ -178,12 +174,9 @@ def _held_back(eviction: Eviction) -> str:
 def _why(eviction: Eviction, *, wide: bool) -> str:
     causes = []
     for violation in eviction.violations:
-        cause = (
-            violation.cause
-            if violation.pod == eviction.entry.key
-            else f"for {violation.pod}: {violation.cause}"
-        )
-        causes.append(f"{violation.path}: {cause}" if wide else cause)
+        whose = "" if violation.pod == eviction.entry.key else f"for {violation.pod}: "
+        path = f"{violation.path}: " if wide else ""
+        causes.append(f"{path}{whose}{violation.cause}")
     return "; ".join(dict.fromkeys(causes)) or NONE
 
 

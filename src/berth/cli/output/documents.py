@@ -11,7 +11,7 @@ import click
 import msgspec
 import yaml
 
-from berth.cli.output.tables import terminal
+from berth.cli.output.tables import Terminal, terminal
 from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.budgets import DisruptionBudget
@@ -37,17 +37,17 @@ from berth.kube.well_known import BERTH_API_VERSION
 Document = dict[str, Any]
 
 
-def present(form: str, document: Callable[[], Document], report: Callable[..., Iterable[str]]) -> None:
+def present(form: str, document: Callable[[], Document], report: Callable[[Terminal], Iterable[str]]) -> None:
     """Show a result in the form that was asked for: a document for programs, or lines for people.
 
-    `report` takes the terminal, and whether the lines may be `wide`.
+    `report` takes the terminal.
     """
     if form in ("json", "yaml"):
         write = as_json if form == "json" else as_yaml
         click.echo(write(document()), nl=form == "json")
         return
-    term = terminal()
-    for line in report(term, wide=form == "wide"):
+    term = terminal(wide=form == "wide")
+    for line in report(term):
         click.echo(line, color=term.color)
 
 

@@ -25,7 +25,7 @@ _HANGING = "    "
 _LEAST_WHY = 30  # columns for a reason beside a node's name; if there are fewer, it goes below
 
 
-def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
+def report(explanation: Explanation, term: Terminal) -> Iterator[str]:
     good = explanation.state in (FITS, TERMINATING, SUCCEEDED) or (
         explanation.state == RUNS and not explanation.broken
     )
@@ -36,7 +36,7 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
     if explanation.entry.gates:
         yield indented(f"Scheduling gates: {', '.join(explanation.entry.gates)}", "", term)
     yield from _turn(explanation, term)
-    yield from _nodes(explanation, term, wide=wide)
+    yield from _nodes(explanation, term)
     if explanation.clues:
         yield ""
         yield term.title("Look at this first:")
@@ -46,7 +46,7 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
     if explanation.relaxations:
         yield ""
         yield term.title("What would help:")
-        listed = explanation.relaxations if wide else explanation.relaxations[:_CHANGES_LISTED]
+        listed = explanation.relaxations if term.wide else explanation.relaxations[:_CHANGES_LISTED]
         for relaxation in listed:
             yield indented(relaxation.sentence, "  - ", term)
         if left := len(explanation.relaxations) - len(listed):
@@ -80,7 +80,7 @@ def _further(further: FurtherReplicas, verdict: str) -> str:
     return f"{further.waiting} of its {count(further.pods, 'pod')} {verb} no node and {waits}. {beyond}"
 
 
-def _nodes(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
+def _nodes(explanation: Explanation, term: Terminal) -> Iterator[str]:
     refused = [node for node in explanation.nodes if not node.feasible]
     scored = [node for node in explanation.nodes if node.feasible]
     if explanation.beside:
@@ -89,10 +89,10 @@ def _nodes(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
         yield indented(f"The nodes are judged with {others} of its group where they would go:", "", term)
     if refused:
         yield ""
-        yield from _refusals(explanation, refused, term, wide=wide)
+        yield from _refusals(explanation, refused, term)
     if scored:
         yield ""
-        yield _scores(scored, explanation.node, term, wide=wide)
+        yield _scores(scored, explanation.node, term)
     if explanation.decision:
         yield indented(explanation.decision, "", term)
 
@@ -125,11 +125,9 @@ def _waits(explanation: Explanation, term: Terminal) -> Iterator[str]:
 # --- nodes that are refused ----------------------------------------------------------------
 
 
-def _refusals(
-    explanation: Explanation, nodes: list[NodeVerdict], term: Terminal, *, wide: bool
-) -> Iterator[str]:
+def _refusals(explanation: Explanation, nodes: list[NodeVerdict], term: Terminal) -> Iterator[str]:
     owners = explanation.workloads
-    if not wide and len(nodes) > _NODES_LISTED:
+    if not term.wide and len(nodes) > _NODES_LISTED:
         for group in explanation.groups[:_GROUPS_LISTED]:
             yield from _group(group, owners, term, explanation.beside)
         left = sum(len(group.names) for group in explanation.groups[_GROUPS_LISTED:])
@@ -137,9 +135,9 @@ def _refusals(
         yield f"({count(len(nodes), 'node')}{others}; -o wide lists every one)"
         return
     beside = explanation.beside
-    rows = [row for node in nodes for row in _rows(node, owners, beside[node.name], wide=wide)]
+    rows = [row for node in nodes for row in _rows(node, owners, beside[node.name], wide=term.wide)]
     widest = [max(len(str(cell or "")) for cell in column) for column in zip(*rows, strict=True)]
-    if not wide and term.width is not None and term.width - sum(widest[:-1]) - 9 < _LEAST_WHY:
+    if not term.wide and term.width is not None and term.width - sum(widest[:-1]) - 9 < _LEAST_WHY:
         for node in nodes:
             yield indented(f"{node.name} ({node.zone})" if node.zone else node.name, "", term)
             for _, _, rule, why in _rows(node, owners, beside[node.name], wide=False):
@@ -179,15 +177,15 @@ def _rows(
 # --- nodes that fit ------------------------------------------------------------------------
 
 
-def _scores(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool) -> str:
-    listed = nodes if wide or len(nodes) <= _NODES_LISTED else nodes[:_SCORED_LISTED]
-    sheet = _sheet(listed, chosen, term, wide=wide, left_out=set())
+def _scores(nodes: list[NodeVerdict], chosen: str | None, term: Terminal) -> str:
+    listed = nodes if term.wide or len(nodes) <= _NODES_LISTED else nodes[:_SCORED_LISTED]
+    sheet = _sheet(listed, chosen, term, set())
     if _is_too_wide(sheet, term):
         # Rules that say the same about every node decide nothing; they go under the table.
         same = _undecided(listed)
-        sheet = _sheet(listed, chosen, term, wide=wide, left_out=set(same))
+        sheet = _sheet(listed, chosen, term, set(same))
         if _is_too_wide(sheet, term):
-            sheet = _list(listed, chosen, term, wide=wide, left_out=set(same))
+            sheet = _list(listed, chosen, term, set(same))
         if same:
             equal = ", ".join(f"{rule} {points}" for rule, points in same.items())
             sheet += "\n" + indented(f"The same everywhere: {equal}", "", term)
@@ -200,9 +198,7 @@ def _is_too_wide(sheet: str, term: Terminal) -> bool:
     return term.width is not None and max(map(len, click.unstyle(sheet).splitlines())) > term.width
 
 
-def _list(
-    nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool, left_out: set[str]
-) -> str:
+def _list(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, left_out: set[str]) -> str:
     """The scores of a node below its name, where a column for each rule is too much."""
     lines = []
     for node in nodes:
@@ -210,7 +206,7 @@ def _list(
         title = indented(f"{node.name}{' *' if node.name == chosen else ''}{zone}: {node.total}", "", term)
         lines.append(term.styled(title, "green" if node.name == chosen else None))
         scores = (
-            f"{score.rule} {score.normalized}{f' ({score.raw})' if wide else ''} x{score.weight}"
+            f"{score.rule} {score.normalized}{f' ({score.raw})' if term.wide else ''} x{score.weight}"
             for score in node.scores
             if score.rule not in left_out
         )
@@ -218,9 +214,7 @@ def _list(
     return "\n".join(lines)
 
 
-def _sheet(
-    nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool, left_out: set[str]
-) -> str:
+def _sheet(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, left_out: set[str]) -> str:
     rules = [score for score in nodes[0].scores if score.rule not in left_out]
     headers = ["NODE", "ZONE", "TOTAL", *(f"{score.rule} x{score.weight}" for score in rules)]
     rows = [
@@ -229,7 +223,7 @@ def _sheet(
             node.zone,
             node.total,
             *(
-                f"{score.normalized} ({score.raw})" if wide else score.normalized
+                f"{score.normalized} ({score.raw})" if term.wide else score.normalized
                 for score in node.scores
                 if score.rule not in left_out
             ),

@@ -21,23 +21,21 @@ _DOMAINS_LISTED = 8
 Report = Iterator[str]
 
 
-def report(
-    simulation: Simulation, zones: list[ZoneDomain], spreads: list[Spread], term: Terminal, *, wide: bool
-) -> Report:
+def report(simulation: Simulation, zones: list[ZoneDomain], spreads: list[Spread], term: Terminal) -> Report:
     if simulation.placements or simulation.unplaced:
-        yield _placements(simulation, term, wide=wide)
+        yield _placements(simulation, term)
         yield ""
     if zones:
-        yield from _map(zones, term, wide=wide)
+        yield from _map(zones, term)
         yield ""
     if spreads:
-        yield spread_table(spreads, term, wide=wide)
+        yield spread_table(spreads, term)
         yield ""
-    yield from _preempted(simulation, term, wide=wide)
+    yield from _preempted(simulation, term)
     yield from _conclusion(simulation, term)
 
 
-def _preempted(simulation: Simulation, term: Terminal, *, wide: bool) -> Report:
+def _preempted(simulation: Simulation, term: Terminal) -> Report:
     rows = [
         (
             victim.entry.namespace,
@@ -51,26 +49,25 @@ def _preempted(simulation: Simulation, term: Terminal, *, wide: bool) -> Report:
     if rows:
         headers = ("NAMESPACE", "PREEMPTED", "NODE", "FOR", "REPLACEMENT")
         style = {"nowhere": "red", "not made again": "red"}.get
-        yield first_rows(headers, rows, term, style, most=None if wide else _ROWS_LISTED, of="pods")
+        yield first_rows(headers, rows, term, style, most=_ROWS_LISTED, of="pods")
         yield ""
 
 
 # --- pods --------------------------------------------------------------------------------
 
 
-def _placements(simulation: Simulation, term: Terminal, *, wide: bool) -> str:
-    if not wide and len(simulation.placements) + len(simulation.unplaced) > _ROWS_LISTED:
+def _placements(simulation: Simulation, term: Terminal) -> str:
+    if not term.wide and len(simulation.placements) + len(simulation.unplaced) > _ROWS_LISTED:
         return _by_owner(simulation, term)
-    headers = ["NAMESPACE", "POD", "NODE", "ZONE", "SCORE", "OWNER"]
-    if wide:
-        headers[5:5] = ["PRIORITY"]
+    headers = ["NAMESPACE", "POD", "NODE", "ZONE", "SCORE", *(["PRIORITY"] if term.wide else []), "OWNER"]
     rows: list[list[object]] = []
     for item in _everything(simulation):
         entry = item.entry
         where: list[object] = [None, None, None]
         if isinstance(item, PodPlacement):
             where = [item.node, simulation.snapshot.zone_of(item.node), item.score]
-        rows.append([entry.namespace, entry.name, *where, *([entry.priority] if wide else []), entry.owner])
+        more = [entry.priority] if term.wide else []
+        rows.append([entry.namespace, entry.name, *where, *more, entry.owner])
     return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
 
 
@@ -97,9 +94,9 @@ def _by_owner(simulation: Simulation, term: Terminal) -> str:
 # --- domains ----------------------------------------------------------------------------------
 
 
-def _map(zones: list[ZoneDomain], term: Terminal, *, wide: bool) -> Report:
+def _map(zones: list[ZoneDomain], term: Terminal) -> Report:
     nodes = sum(len(zone.nodes) for zone in zones)
-    if not wide and nodes > _NODES_LISTED:
+    if not term.wide and nodes > _NODES_LISTED:
         yield _zone_table(zones, term)
         yield f"({nodes} nodes; -o wide lists every one)"
         return
@@ -108,7 +105,7 @@ def _map(zones: list[ZoneDomain], term: Terminal, *, wide: bool) -> Report:
         inside = f"{count(len(zone.nodes), 'node')}, {count(zone.pods, 'pod')}"
         yield f"{term.title(f'ZONE {zone.name or NONE}')}   {inside}"
         for node in zone.nodes:
-            pods = ", ".join(_pods(node, wide=wide)) or NONE
+            pods = ", ".join(_pods(node, wide=term.wide)) or NONE
             yield indented(pods, f"  {node.name.ljust(width)}   ", term)
     if any(zone.placed for zone in zones):
         yield "(+ placed now)"
@@ -142,17 +139,17 @@ def _zone_table(zones: list[ZoneDomain], term: Terminal) -> str:
 # --- spreading --------------------------------------------------------------------------------------
 
 
-def spread_table(spreads: list[Spread], term: Terminal, *, wide: bool) -> str:
+def spread_table(spreads: list[Spread], term: Terminal) -> str:
     rows = [
         (
             spread.namespace,
             spread.owner,
-            short(spread.topology_key) if not wide else spread.topology_key,
+            short(spread.topology_key) if not term.wide else spread.topology_key,
             "hard" if spread.hard else "soft",
             spread.skew,
             spread.max_skew,
             spread.ok,
-            _per_domain(spread.counts, wide=wide),
+            _per_domain(spread.counts, wide=term.wide),
         )
         for spread in spreads
     ]

@@ -11,6 +11,8 @@ from typing import TextIO
 
 import click
 
+from berth.kube.text.words import first_of
+
 NONE = "<none>"
 _GAP = "   "
 _LEAST_WRAPPED = 30
@@ -21,10 +23,17 @@ YES_OR_NO: Style = {"yes": "green", "no": "red"}.get
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """What standard output can show: colours or not, and how wide it is (None: as wide as it takes)."""
+    """What standard output can show, and how much of it is wanted.
+
+    Attributes:
+        color: Whether there are colours.
+        width: Its columns; None: as many as it takes.
+        wide: Whether everything is to be listed, however much it is (`-o wide`).
+    """
 
     color: bool = False
     width: int | None = None
+    wide: bool = False
 
     def styled(self, text: str, color: str | None, *, bold: bool = False) -> str:
         return click.style(text, fg=color, bold=bold or None) if self.color and (color or bold) else text
@@ -32,13 +41,17 @@ class Terminal:
     def title(self, text: str) -> str:
         return self.styled(text, None, bold=True)
 
+    def first_of(self, names: Sequence[str], most: int) -> str:
+        """The first names, and how many more there are; if everything is wanted, all of them."""
+        return first_of(names, len(names) if self.wide else most)
 
-def terminal() -> Terminal:
+
+def terminal(*, wide: bool = False) -> Terminal:
     """Colours go to terminals only, unless the environment says otherwise (no-color.org, CLICOLOR_FORCE)."""
     is_terminal = sys.stdout.isatty()
     forced = os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
     color = (is_terminal or forced) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Terminal(color, _columns(sys.stdout) if is_terminal else None)
+    return Terminal(color, _columns(sys.stdout) if is_terminal else None, wide)
 
 
 def _columns(stream: TextIO) -> int:
@@ -68,12 +81,13 @@ def first_rows(
     term: Terminal,
     style: Style | None = None,
     *,
-    most: int | None,
+    most: int,
     of: str,
 ) -> str:
-    """A table of the first rows (None: all), and how many there are, `of` what, if not all are shown."""
-    more = f"\n({len(rows)} {of}; -o wide lists every one)" if len(rows) > (most or len(rows)) else ""
-    return table(headers, rows[:most], term, style) + more
+    """A table of the first rows, and how many there are, `of` what, if not all are shown."""
+    if term.wide or len(rows) <= most:
+        return table(headers, rows, term, style)
+    return f"{table(headers, rows[:most], term, style)}\n({len(rows)} {of}; -o wide lists every one)"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -122,3 +136,8 @@ def tell(label: str, text: str) -> None:
     """A line on stderr such as ``note: …``, wrapped if that is a terminal."""
     width = _columns(sys.stderr) if sys.stderr.isatty() else None
     click.echo(indented(text, f"{label}: ", Terminal(width=width), hanging="  "), err=True)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """What went wrong first, not how many tasks saw it."""
+    return first_cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

@@ -18,13 +18,13 @@ from berth.engine.offline.what_if.questions import DomainLoss, EveryLoss, Fittin
 from berth.engine.offline.what_if.run import Comparison
 from berth.engine.offline.what_if.scenario import ScenarioOutcome
 from berth.engine.rules.changes import short
-from berth.kube.text.words import count, first_of
+from berth.kube.text.words import count
 
 _ROWS_LISTED, _NAMES_LISTED = 40, 6
 _LOSSES_LISTED, _LOST_LISTED, _PODS_LISTED = 100, 3, 20
 
 
-def report(found: WhatIfOutcome, term: Terminal, *, wide: bool) -> Iterator[str]:
+def report(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     for section in (
         _unplaced,
@@ -40,7 +40,7 @@ def report(found: WhatIfOutcome, term: Terminal, *, wide: bool) -> Iterator[str]
         _local,
         _usage,
     ):
-        lines = list(section(found, term, wide))
+        lines = list(section(found, term))
         if lines:
             yield ""
             yield from lines
@@ -55,18 +55,17 @@ def _listed(
     headers: Sequence[str],
     rows: Sequence[Sequence[object]],
     term: Terminal,
-    wide: bool,
     style: Style | None = None,
 ) -> Iterator[str]:
     if rows:
         yield term.title(title)
-        yield first_rows(headers, rows, term, style, most=None if wide else _ROWS_LISTED, of="in all")
+        yield first_rows(headers, rows, term, style, most=_ROWS_LISTED, of="in all")
 
 
 # --- pods ----------------------------------------------------------------------------------------------
 
 
-def _moves(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _moves(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rounds = any(move.round is not None for move in found.moves) and len(found.rounds) > 1
     several = len({each.change for each in found.rounds}) > 1
     headers = ["POD", "FROM", "TO", *(["ROUND"] if rounds else []), "WHY THERE"]
@@ -80,10 +79,10 @@ def _moves(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
         ]
         for move in found.moves
     ]
-    yield from _listed("Moves:", headers, rows, term, wide)
+    yield from _listed("Moves:", headers, rows, term)
 
 
-def _unplaced(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _unplaced(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     if not found.unplaced:
         return
     yield term.title("Without a node:")
@@ -93,7 +92,7 @@ def _unplaced(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]
         groups.setdefault(key, []).append(pod)
     for (_, owner, message), pods in groups.items():
         names = [_name(pod.namespace, pod.pod) for pod in pods]
-        if wide:
+        if term.wide:
             who = ", ".join(names)
         else:
             who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more of {owner}"
@@ -104,17 +103,15 @@ def _unplaced(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]
             yield indented(f"what would help: {helped}", "    ", term)
 
 
-def _preempted(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _preempted(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [
         (_name(pod.namespace, pod.pod), pod.node, pod.by, pod.lands_on or "nowhere")
         for pod in found.preempted
     ]
-    yield from _listed(
-        "Preempted:", ("POD", "NODE", "FOR", "LANDS ON"), rows, term, wide, {"nowhere": "red"}.get
-    )
+    yield from _listed("Preempted:", ("POD", "NODE", "FOR", "LANDS ON"), rows, term, {"nowhere": "red"}.get)
 
 
-def _gone(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _gone(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [
         (
             _name(pod.namespace, pod.pod),
@@ -124,12 +121,12 @@ def _gone(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
         )
         for pod in sorted(found.gone, key=lambda pod: not pod.lost)
     ]
-    yield from _listed("Gone:", ("POD", "NODE", "LOST", "WHY"), rows, term, wide)
+    yield from _listed("Gone:", ("POD", "NODE", "LOST", "WHY"), rows, term)
 
 
-def _stays(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _stays(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [(_name(pod.namespace, pod.pod), pod.node, pod.why) for pod in found.stays]
-    yield from _listed("Stays behind:", ("POD", "NODE", "WHY"), rows, term, wide)
+    yield from _listed("Stays behind:", ("POD", "NODE", "WHY"), rows, term)
 
 
 def _round(move: PodMove, *, several: bool) -> str:
@@ -139,7 +136,7 @@ def _round(move: PodMove, *, several: bool) -> str:
     return f"{move.change}.{move.round}" if several else str(move.round)
 
 
-def _rounds(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _rounds(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     if len(found.rounds) < 2:
         return
     yield term.title("Evicted in rounds, as budgets allow:")
@@ -147,17 +144,16 @@ def _rounds(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
     for each in found.rounds:
         of = f"change {each.change}, " if several else ""
         names = [_name(*pod.split("/", 1)) for pod in each.pods]
-        yield indented(first_of(names, len(names) if wide else _NAMES_LISTED), f"  {of}{each.round}.  ", term)
+        yield indented(term.first_of(names, _NAMES_LISTED), f"  {of}{each.round}.  ", term)
 
 
-def _rollouts(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _rollouts(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     if not found.rollouts:
         return
     yield term.title("Rollout:")
-    most = None if wide else _NAMES_LISTED
     for step in found.rollouts:
         parts = [
-            f"{word} {first_of([_name(*pod.split('/', 1)) for pod in pods], most or len(pods))}"
+            f"{word} {term.first_of([_name(*pod.split('/', 1)) for pod in pods], _NAMES_LISTED)}"
             for word, pods in (("remove", step.removed), ("create", step.created))
             if pods
         ]
@@ -166,28 +162,28 @@ def _rollouts(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]
         yield indented("; ".join(parts), f"  {step.workload} {step.step}.  ", term)
 
 
-def _local(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _local(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [(_name(pod.namespace, pod.pod), ", ".join(pod.volumes)) for pod in found.local_storage]
-    yield from _listed("Local storage that is lost (emptyDir):", ("POD", "VOLUMES"), rows, term, wide)
+    yield from _listed("Local storage that is lost (emptyDir):", ("POD", "VOLUMES"), rows, term)
 
 
 # --- rules ---------------------------------------------------------------------------------------------
 
 
-def _budgets(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _budgets(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [
         (
             _name(each.namespace, each.name),
             _change(each.allowed_before, each.allowed_after),
-            first_of(each.blocks, len(each.blocks) if wide else _NAMES_LISTED) if each.blocks else "-",
+            term.first_of(each.blocks, _NAMES_LISTED) if each.blocks else "-",
         )
         for each in found.budgets
-        if wide or each.blocks or each.allowed_before != each.allowed_after
+        if term.wide or each.blocks or each.allowed_before != each.allowed_after
     ]
-    yield from _listed("Disruption budgets:", ("BUDGET", "ALLOWED", "BLOCKS"), rows, term, wide)
+    yield from _listed("Disruption budgets:", ("BUDGET", "ALLOWED", "BLOCKS"), rows, term)
 
 
-def _rules(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _rules(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [
         (
             state,
@@ -195,52 +191,52 @@ def _rules(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
             each.node,
             each.rule,
             "hard" if each.hard else "soft",
-            f"{each.path}: {each.cause}" if wide and each.path else each.cause,
+            f"{each.path}: {each.cause}" if term.wide and each.path else each.cause,
         )
         for state, rules in (("broken", found.broken), ("healed", found.healed))
         for each in rules
     ]
     headers = ("", "POD", "NODE", "RULE", "KIND", "WHY")
-    yield from _listed("Rules:", headers, rows, term, wide, {"broken": "red", "healed": "green"}.get)
+    yield from _listed("Rules:", headers, rows, term, {"broken": "red", "healed": "green"}.get)
 
 
-def _skews(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _skews(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     rows = [
         (
             _name(each.namespace, each.owner),
-            each.topology_key if wide else short(each.topology_key),
+            each.topology_key if term.wide else short(each.topology_key),
             "hard" if each.hard else "soft",
             _change(each.before and each.before.skew, each.after and each.after.skew),
             each.max_skew,
             each.after.ok if each.after else None,
-            _counts(each.before, each.after, wide),
+            _counts(each.before, each.after, term),
         )
         for each in found.spread
-        if wide or each.changed
+        if term.wide or each.changed
     ]
     headers = ("OWNER", "SPREAD OVER", "KIND", "SKEW", "MAX", "OK", "PODS PER DOMAIN")
-    yield from _listed("Spread:", headers, rows, term, wide, YES_OR_NO)
+    yield from _listed("Spread:", headers, rows, term, YES_OR_NO)
 
 
-def _counts(before: SkewState | None, after: SkewState | None, wide: bool) -> str:
+def _counts(before: SkewState | None, after: SkewState | None, term: Terminal) -> str:
     old, new = before.counts if before else {}, after.counts if after else {}
     domains = sorted({*old, *new})
-    shown = domains if wide else [each for each in domains if old.get(each) != new.get(each)]
+    shown = domains if term.wide else [each for each in domains if old.get(each) != new.get(each)]
     names = [f"{each} {_change(old.get(each), new.get(each))}" for each in shown]
-    return first_of(names, len(names) if wide else _NAMES_LISTED) if names else "-"
+    return term.first_of(names, _NAMES_LISTED) if names else "-"
 
 
 # --- nodes ---------------------------------------------------------------------------------------------
 
 
-def _usage(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+def _usage(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
     for title, headers, changes in (
         ("Utilisation by zone:", ("ZONE", "CPU", "MEMORY", "PODS"), found.zones),
         ("Utilisation by node:", ("NODE", "CPU", "MEMORY", "PODS"), found.nodes),
     ):
-        rows = [_used(each) for each in changes if wide or each.before != each.after]
+        rows = [_used(each) for each in changes if term.wide or each.before != each.after]
         if changes is found.nodes or len(found.zones) > 1 or any(each.name for each in found.zones):
-            yield from _listed(title, headers, rows, term, wide)
+            yield from _listed(title, headers, rows, term)
 
 
 def _used(change: UtilisationChange) -> tuple[str | None, str, str, str]:
@@ -277,32 +273,28 @@ def _name(namespace: str, name: str) -> str:
 # --- every ---------------------------------------------------------------------------------------------
 
 
-def every_report(found: EveryLoss, term: Terminal, *, wide: bool) -> Iterator[str]:
+def every_report(found: EveryLoss, term: Terminal) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     rows = found.rows
-    if not wide and len(rows) > _LOSSES_LISTED:
+    if not term.wide and len(rows) > _LOSSES_LISTED:
         # What cannot be lost matters; of the others, those that come nearest to it.
         rows = sorted(rows, key=lambda row: (row.ok, -row.preempted, -row.pods))[:_LOSSES_LISTED]
     if rows:
         yield ""
         headers = ("LOSE", "NODES", "PODS", "MOVE", "PREEMPT", "NO NODE", "LOST", "OK", "WHY")
-        yield table(headers, [_row(row, wide=wide) for row in rows], term, YES_OR_NO)
+        yield table(headers, [_row(row, term) for row in rows], term, YES_OR_NO)
     if len(rows) < len(found.rows):
         yield f"({len(found.rows)} rows; -o wide lists every one)"
     if found.waiting:
         yield f"({count(found.waiting, 'pod')} without a node to begin with, not counted here)"
 
 
-def _row(row: DomainLoss, *, wide: bool) -> tuple[object, ...]:
+def _row(row: DomainLoss, term: Terminal) -> tuple[object, ...]:
     reasons = (
         (row.unplaced, row.message),
         (row.lost, f"nobody makes {'it' if len(row.lost) == 1 else 'them'} again"),
     )
-    why = "; ".join(
-        f"{first_of(names, len(names) if wide else _LOST_LISTED)}: {reason}"
-        for names, reason in reasons
-        if names
-    )
+    why = "; ".join(f"{term.first_of(names, _LOST_LISTED)}: {reason}" for names, reason in reasons if names)
     return (
         row.domain,
         row.nodes,
@@ -319,14 +311,14 @@ def _row(row: DomainLoss, *, wide: bool) -> tuple[object, ...]:
 # --- fit -----------------------------------------------------------------------------------------------
 
 
-def fit_report(found: FittingReplicas, term: Terminal, *, wide: bool) -> Iterator[str]:
+def fit_report(found: FittingReplicas, term: Terminal) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     if found.help:
         yield indented(f"what would help: {found.help}", "  ", term)
     if found.zones:
         yield ""
         yield table(("ZONE", "FURTHER REPLICAS"), list(found.zones.items()), term)
-    if found.nodes and (wide or len(found.nodes) <= _PODS_LISTED):
+    if found.nodes and (term.wide or len(found.nodes) <= _PODS_LISTED):
         yield ""
         yield table(("NODE", "FURTHER REPLICAS"), list(found.nodes.items()), term)
 
@@ -334,7 +326,7 @@ def fit_report(found: FittingReplicas, term: Terminal, *, wide: bool) -> Iterato
 # --- scenario ------------------------------------------------------------------------------------------
 
 
-def scenario_report(found: ScenarioOutcome, term: Terminal, *, wide: bool) -> Iterator[str]:
+def scenario_report(found: ScenarioOutcome, term: Terminal) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     yield ""
     rows = [
@@ -350,16 +342,16 @@ def scenario_report(found: ScenarioOutcome, term: Terminal, *, wide: bool) -> It
     headers = ("STEP", "NAME", "OK", "EXPECTED: FOUND", "ANSWER")
     yield table(headers, rows, term, YES_OR_NO)
     for step in found.steps:
-        if wide or not step.ok:
+        if term.wide or not step.ok:
             yield ""
             yield term.title(f"{step.name}: {', '.join(step.outcome.changes) or 'nothing changed'}")
-            yield from report(step.outcome, term, wide=wide)
+            yield from report(step.outcome, term)
 
 
 # --- two ways ------------------------------------------------------------------------------------------
 
 
-def versus_report(found: Comparison, term: Terminal, *, wide: bool) -> Iterator[str]:
+def versus_report(found: Comparison, term: Terminal) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     yield ""
     a, b = found.a, found.b
@@ -385,7 +377,7 @@ def versus_report(found: Comparison, term: Terminal, *, wide: bool) -> Iterator[
         yield ""
         yield term.title("On another node:")
         pods = [(each.pod, each.a, each.b) for each in found.differing]
-        yield first_rows(("POD", a.name, b.name), pods, term, most=None if wide else _PODS_LISTED, of="pods")
+        yield first_rows(("POD", a.name, b.name), pods, term, most=_PODS_LISTED, of="pods")
 
 
 def _largest(pod: LargestPod | None) -> str:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import importlib.util
 import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import uvloop
 
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
-from berth.cli.input.components import first_of, log_options
+from berth.cli.input.components import log_options
 from berth.cli.input.eviction import eviction_of, eviction_options, spreading_of, spreading_options
 from berth.cli.input.options import daemon_namespaces_option, option, refusing, version_option
-from berth.cli.output.tables import tell
+from berth.cli.output.tables import first_cause, tell
 from berth.cli.up.control_plane import Plane, UpSettings, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.page import PageProcessSettings
-from berth.cli.up.processes import PageProcess, ServerProcess, ServerStartError, check_port
+from berth.cli.up.processes import PageProcess, ServerProcess, check_port
 from berth.controllers.hollow.registration import Shape, make_nodes
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES
@@ -35,12 +35,14 @@ from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingError, ServingSettings
+from berth.live.component.lifecycle import StartError
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.server import DataDirError, PreparedServer, ServerSettings, prepare
 from berth.sockets import url_host
 
 DEFAULT_NODES = 6
+_PORT = click.IntRange(0, 65535)
 _KUBECONFIG_MODE = 0o600
 # What is asked for in the words of the flags.
 _AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "verbosity")
@@ -53,7 +55,7 @@ _AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(".berth"),
 )
-@option("--port", "0 takes a free one.", type=click.IntRange(0, 65535), default=6443)
+@option("--port", "0 takes a free one.", type=_PORT, default=6443)
 @option("--host", "The address to listen on.", default="127.0.0.1")
 @option(
     "--nodes",
@@ -83,17 +85,13 @@ _AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "
 )
 @option("--web/--no-web", "Whether to serve the page that shows the cluster.", default=True)
 @click.option(
-    "--web-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="PORT",
-    help="The page's port (by default a free one).",
+    "--web-port", type=_PORT, default=0, metavar="PORT", help="The page's port (by default a free one)."
 )
 @option("--demo", "Fill in a small, telling scenario.", is_flag=True)
 @option(
     "--metrics-port",
     "Serve the scheduler's and the controllers' metrics here; 0 takes a free one (by default nowhere).",
-    type=click.IntRange(0, 65535),
+    type=_PORT,
     metavar="PORT",
 )
 @option("--eviction-dry-run", "Only tell which pods would be evicted for their affinity.", is_flag=True)
@@ -118,7 +116,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
         manifests = _read_nodes(flags["node_file"]) if flags["node_file"] else []
     zones, racks, metrics = flags["zones"], flags["racks"], flags["metrics_port"]
     shape = None if flags["nodes"] is None else Shape(nodes=flags["nodes"], zones=zones, racks=racks)
-    with _locked(flags["data_dir"]), refusing(ServerStartError):
+    with _locked(flags["data_dir"]), refusing(StartError, ServingError, DataDirError):
         asked = UpSettings(
             settings=_server(flags, gates.server, version),
             gates=gates,
@@ -130,7 +128,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
             web_port=check_port(flags["host"], flags["web_port"]) if flags["web"] else None,
             **{name: flags[name] for name in _AS_GIVEN},
         )
-        code = _run(_up(asked))
+        code = uvloop.run(_up(asked))
     ctx.exit(code)
 
 
@@ -175,16 +173,6 @@ def _locked(data_dir: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _run(main: Coroutine[Any, Any, int]) -> int:
-    """Run on the fastest event loop there is."""
-    if importlib.util.find_spec("uvloop") is None:
-        return asyncio.run(main)
-    import uvloop  # noqa: PLC0415 - not everywhere
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
-
-
 # --- running ------------------------------------------------------------------------------------
 
 
@@ -205,10 +193,8 @@ async def _up(asked: UpSettings) -> int:
 def _prepared(settings: ServerSettings) -> PreparedServer:
     try:
         return prepare(settings)
-    except DataDirError as error:
-        raise ServerStartError(str(error)) from None
     except OSError as error:
-        raise ServerStartError(f"{error.filename or settings.data_dir}: {error.strerror or error}") from None
+        raise StartError(f"{error.filename or settings.data_dir}: {error.strerror or error}") from None
 
 
 async def _until_stopped(
@@ -230,7 +216,7 @@ async def _until_stopped(
                 click.echo("stopping")
                 return 0
             if server.ended.done():
-                raise ServerStartError(f"the API server ended unexpectedly: {server.why()}")
+                raise StartError(f"the API server ended unexpectedly: {server.why()}")
             if running is not None:
                 await running
             return 0
@@ -249,13 +235,7 @@ async def _start(
 ) -> tuple[asyncio.Task[None], PageProcess | None]:
     await server.ready(client)
     nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
-    plane = Plane(
-        client,
-        await discover(client),
-        nodes,
-        asked,
-        certificate=prepared.ca_file.read_text(),
-    )
+    plane = Plane(client, await discover(client), nodes, asked, prepared.ca_file.read_text())
     serving = None
     if asked.metrics_port is not None:
         serving = ServingSettings(host=asked.settings.host, port=asked.metrics_port)
@@ -302,9 +282,9 @@ async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
     try:
         await plane.run(serving)
     except* Exception as errors:
-        first = first_of(errors)
+        first = first_cause(errors)
         if isinstance(first, ServingError):
-            raise ServerStartError(f"--metrics-port: {first}") from errors
+            raise StartError(f"--metrics-port: {first}") from errors
         raise first from errors
 
 
@@ -314,7 +294,7 @@ async def _wanted_nodes(asked: UpSettings, client: Client) -> list[RawObject]:
     try:
         page = await client.page(NODES, Node, limit=1)
     except ApiError as error:
-        raise ServerStartError(f"cannot list nodes: {error}") from None
+        raise StartError(f"cannot list nodes: {error}") from None
     if page.items or asked.manifests:
         return []
     if asked.demo:

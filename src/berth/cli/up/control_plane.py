@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
@@ -117,19 +117,14 @@ class ControlPlane:
 
     cache: Cache
     controllers: list[Machine]
-    garbage: GarbageCollector
-    namespaces: NamespaceController
     registration: Registration
-    propagation: PropagationController | None = None
+    of_every_kind: list[GarbageCollector | NamespaceController | PropagationController]
 
-    def learn(self, resource: Resource) -> tuple[Machine, ...]:
+    def learn(self, resource: Resource) -> Sequence[Machine]:
         """The server has one more resource; those who want to hear of its objects."""
-        self.garbage.learn(resource)
-        self.namespaces.learn(resource)
-        if self.propagation is None:
-            return (self.garbage, self.namespaces)
-        self.propagation.learn(resource)
-        return (self.garbage, self.namespaces, self.propagation)
+        for machine in self.of_every_kind:
+            machine.learn(resource)
+        return self.of_every_kind
 
 
 def assemble(  # noqa: PLR0913 - all but one have defaults
@@ -189,15 +184,16 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     ]
     if certificate:
         controllers.append(RootCertificatePublisher(cache, certificate))
-    propagation = None
+    plane = ControlPlane(cache, controllers, registration, [garbage, namespaces])
     if POLICIES in known:
         propagation = PropagationController(cache, kept)
+        plane.of_every_kind.append(propagation)
         controllers += [
             propagation,
             UnmatchedPolicies(cache, propagation.kinds),
             ClusterEvictionController(cache),
         ]
-    return ControlPlane(cache, controllers, garbage, namespaces, registration, propagation)
+    return plane
 
 
 # --- running them ---------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
@@ -17,16 +16,14 @@ from berth.cli.up.page import PageProcessSettings
 from berth.cli.up.server import BECAUSE, encode_settings
 from berth.live import logs
 from berth.live.client import Client
+from berth.live.component.endpoint import listen
+from berth.live.component.lifecycle import StartError
 from berth.live.errors import ApiError
 from berth.server import ServerSettings
 
 # Seconds until they are there, and until they are gone.
 _SERVER_START, _SERVER_STOP = 60.0, 10.0
 _PAGE_START, _PAGE_STOP = 30.0, 5.0
-
-
-class ServerStartError(Exception):
-    """The server did not start or did not stay; the message is a sentence for the user."""
 
 
 async def _started(module: str, settings: bytes, stdout: int) -> Process:
@@ -70,21 +67,17 @@ class ServerProcess:
         line = encode_settings(settings, form, verbosity)
         return cls(await _started("berth.cli.up.server", line, DEVNULL))
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     async def ready(self, client: Client) -> None:
         """Wait until the server answers that it is ready."""
         deadline = asyncio.get_running_loop().time() + _SERVER_START
         while True:
             if self.ended.done():
-                raise ServerStartError(self.why())
+                raise StartError(self.why())
             with contextlib.suppress(ApiError):
                 await client.request("GET", "/readyz")
                 return
             if asyncio.get_running_loop().time() > deadline:
-                raise ServerStartError(f"it did not become ready within {_SERVER_START:.0f} seconds")
+                raise StartError(f"it did not become ready within {_SERVER_START:.0f} seconds")
             await asyncio.wait((self.ended,), timeout=0.05)
 
     def why(self) -> str:
@@ -164,14 +157,8 @@ def check_port(host: str, port: int) -> int:
     """The port, or a free one for 0.
 
     Raises:
-        ServerStartError: the port is taken.
+        berth.live.component.endpoint.ServingError: the port is taken.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ServerStartError(f"cannot listen on port {port} of {host}: {error.strerror}") from None
+    with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found

@@ -283,9 +283,10 @@ async def lead(
             job.cancel()
             await asyncio.wait({job}, timeout=settings.lease - settings.renew_deadline)
     finally:
-        job.cancel()
-        beating.cancel()
-        lost = await _outcome(renewing)
+        for task in (job, beating, renewing):
+            task.cancel()
+        await asyncio.wait({renewing})
+        lost = None if renewing.cancelled() else renewing.exception()  # why it had ended by itself, if it had
         fence.shut()
     if lost is None:
         await candidate.release()
@@ -295,13 +296,6 @@ async def lead(
     if lost is not None:
         raise lost from failure
     await job
-
-
-async def _outcome(task: asyncio.Task[None]) -> BaseException | None:
-    """Stop a task; why it had ended by itself, if it had."""
-    task.cancel()
-    await asyncio.wait({task})
-    return None if task.cancelled() else task.exception()
 
 
 class _Candidate:
@@ -428,10 +422,11 @@ class _Candidate:
             self._writing = error.code == 0  # without an answer it may have been carried out
             raise
         self._writing = False
-        return _decoded(answer)
+        return msgspec.json.decode(answer, type=dict)
 
     async def _get(self) -> RawObject:
-        return _decoded(await self._client.get(LEASES, self._settings.name, self._settings.namespace))
+        body = await self._client.get(LEASES, self._settings.name, self._settings.namespace)
+        return msgspec.json.decode(body, type=dict)
 
     def _tell(self) -> None:
         leader = self._election.leader
@@ -440,8 +435,3 @@ class _Candidate:
             say(_log, logging.INFO, "New leader", lock=self._lock, leader=leader)
             if self._on_change is not None:
                 self._on_change(leader)
-
-
-def _decoded(body: bytes) -> RawObject:
-    decoded: RawObject = msgspec.json.decode(body)
-    return decoded

@@ -193,8 +193,7 @@ class _Rounds(Collector):
             if lost and work.abandon is not None:
                 work.abandon()
 
-        # A lease that cannot be renewed because other requests are waiting would be lost for nothing.
-        await lead(self._client.unlimited(), election.settings, work.act, on_change=changed, fence=fence)
+        await lead(self._client, election.settings, work.act, on_change=changed, fence=fence)
 
     # --- what can be asked --------------------------------------------------------------------------
 

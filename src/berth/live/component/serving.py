@@ -13,11 +13,9 @@ import hashlib
 import ipaddress
 import itertools
 import logging
-import os
 import socket
 import ssl
 import sys
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +37,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from berth import __version__
 from berth.certificates import LOOPBACK, self_signed
+from berth.files import in_a_file
 from berth.kube.objects import RawObject
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingSettings, given_certificate, listen, tls
@@ -218,14 +217,12 @@ def _build(
     async def version(_: Request) -> Response:
         return JSONResponse({"gitVersion": f"v{__version__}", "platform": sys.platform})
 
-    routes = [Route("/metrics", _guarded(gate, metrics)), Route("/version", _guarded(gate, version))]
+    endpoints: dict[str, Endpoint] = {"metrics": metrics, "version": version}
     for name, checks in health.items():
-        routes.append(Route(f"/{name}", _guarded(gate, _all(name, checks))))
-        routes += [
-            Route(f"/{name}/{each}", _guarded(gate, _one(check)), name=f"{name}/{each}")
-            for each, check in checks.items()
-        ]
-    return Starlette(routes=[*routes, *others])
+        endpoints[name] = _all(name, checks)
+        endpoints |= {f"{name}/{each}": _one(check) for each, check in checks.items()}
+    guarded = [Route(f"/{path}", _guarded(gate, each), name=path) for path, each in endpoints.items()]
+    return Starlette(routes=[*guarded, *others])
 
 
 class _Collected(Collector):
@@ -323,23 +320,9 @@ def _made_certificate(settings: ServingSettings) -> ssl.SSLContext:
     context = tls()
     names = ("localhost", *LOOPBACK, settings.host, socket.gethostname())
     certificate, key = self_signed("berth", names, dt.datetime.now(dt.UTC))
-    _load(context, key + certificate)
+    with in_a_file(key + certificate) as file:
+        context.load_cert_chain(file)
     return context
-
-
-def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """OpenSSL reads files only: one in memory where there is such a thing, as disks may be read-only."""
-    if sys.platform == "linux":
-        with os.fdopen(os.memfd_create("certificate"), "wb") as file:
-            file.write(pem)
-            file.flush()
-            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "certificate")
-            path.touch(0o600)
-            path.write_bytes(pem)
-            context.load_cert_chain(path)
 
 
 async def _reload(settings: ServingSettings, context: ssl.SSLContext) -> None:

@@ -14,7 +14,7 @@ import os
 import re
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
@@ -61,6 +61,7 @@ class Transport:
         server_hostname: Whom the certificate is to be of, if not the URL's host.
         proxy: The URL of one that connections are made by.
         compressed: Whether answers may be gzipped; streams never are.
+        fields: What every request has in its head besides, each as often as it is named.
 
     Raises:
         ValueError: a URL cannot be used.
@@ -74,6 +75,7 @@ class Transport:
         server_hostname: str | None = None,
         proxy: str | None = None,
         compressed: bool = False,
+        fields: Sequence[tuple[str, str]] = (),
     ) -> None:
         parts = _split(url)
         self._secure = parts.scheme == "https"
@@ -90,6 +92,7 @@ class Transport:
         if self._proxy is not None and not self._secure:
             self._prefix = f"http://{self._name}{self._prefix}"
             self._own |= _basic(self._proxy, "Proxy-Authorization")
+        self._fields = tuple(fields)
         self._encoding = "gzip" if compressed else "identity"
         self._heads: dict[tuple[str, str, bool], tuple[Mapping[str, str], RequestHead]] = {}
         self._open: set[Connection] = set()
@@ -245,11 +248,11 @@ class Transport:
         }
         given = {name.lower() for name in headers}
         fields |= {name: value for name, value in self._own.items() if name.lower() not in given}
-        fields = {name: value for name, value in fields.items() if value}
-        lines = [f"Host: {self._name}", *(f"{name}: {value}" for name, value in fields.items())]
+        named = [*((name, value) for name, value in fields.items() if value), *self._fields]
+        lines = [f"Host: {self._name}", *(f"{name}: {value}" for name, value in named)]
         if any("\r" in line or "\n" in line for line in lines):
             raise OSError("a header cannot have a line break")
-        block = [(":authority", self._name), *fields.items()]
+        block = [(":authority", self._name), *named]
         head = RequestHead("\r\n".join(lines).encode(), b"".join(hpack.packed(*field) for field in block))
         self._heads[key] = dict(headers), head
         return head

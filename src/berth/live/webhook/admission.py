@@ -17,7 +17,6 @@ from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.kube.objects import (
     Affinity,
     NodeAffinity,
-    NodeSelector,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -27,11 +26,7 @@ from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, explain, wi
 from berth.kube.text.words import aggregated
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
-from berth.kube.well_known import (
-    PREFERRED_DURING_SCHEDULING,
-    REQUIRED_DURING_EXECUTION,
-    REQUIRED_DURING_SCHEDULING,
-)
+from berth.kube.well_known import PREFERRED_DURING_SCHEDULING
 
 # --- AdmissionReview (admission.k8s.io/v1): what an API server asks, and what it is told ----------
 
@@ -108,19 +103,21 @@ def read(body: bytes) -> AdmissionRequest:
 
 def answer(request: AdmissionRequest, errors: Sequence[FieldError], warnings: Sequence[str]) -> bytes:
     """What the API server is told: refused if there are errors, with each of them as a cause."""
-    response: dict[str, object] = {"uid": request.uid, "allowed": not errors}
-    if errors:
-        response["status"] = _status(request, errors)
+    told: dict[str, object] = {"status": _status(request, errors)} if errors else {}
     if warnings:
-        response["warnings"] = [_short(warning) for warning in warnings[:_MOST]]
-    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+        told["warnings"] = [_short(warning) for warning in warnings[:_MOST]]
+    return _encoded(request, allowed=not errors, **told)
 
 
 def refusal(request: AdmissionRequest, why: str) -> bytes:
     """What the API server is told of a valid object that may not be stored all the same."""
     plural = f"{request.kind.kind.lower()}s"
     status = _failure(request, 403, "Forbidden", plural, f"is forbidden: {_short(why)}", kind=plural)
-    response = {"uid": request.uid, "allowed": False, "status": status}
+    return _encoded(request, allowed=False, status=status)
+
+
+def _encoded(request: AdmissionRequest, **told: object) -> bytes:
+    response = {"uid": request.uid, **told}
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
@@ -282,40 +279,27 @@ def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
     node, together, apart = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
     if not any(map(_has_rules, (node, together, apart))):
         yield f"{path}: has no rules"
-    if node is not None:
-        execution = node.required_during_scheduling_required_during_execution
-        required = node.required_during_scheduling_ignored_during_execution
-        yield from _empty_terms(execution, f"{path}.nodeAffinity.{REQUIRED_DURING_EXECUTION}")
-        yield from _empty_terms(required, f"{path}.nodeAffinity.{REQUIRED_DURING_SCHEDULING}")
+    for name, selector in node.required if node is not None else ():
+        for i, term in enumerate((selector.node_selector_terms if selector else None) or ()):
+            if term is None or not (term.match_expressions or term.match_fields):
+                yield f"{path}.nodeAffinity.{name}.nodeSelectorTerms[{i}]: {_NO_NODES}"
     yield from _unselective(together, f"{path}.podAffinity")
     yield from _unselective(apart, f"{path}.podAntiAffinity")
 
 
 def _has_rules(rules: NodeAffinity | PodAffinity | None) -> bool:
-    return rules is not None and any(
-        (
-            rules.required_during_scheduling_required_during_execution,
-            rules.required_during_scheduling_ignored_during_execution,
-            rules.preferred_during_scheduling_ignored_during_execution,
-        )
-    )
-
-
-def _empty_terms(selector: NodeSelector | None, path: str) -> Iterator[str]:
-    for i, term in enumerate((selector.node_selector_terms if selector else None) or ()):
-        if term is None or not (term.match_expressions or term.match_fields):
-            yield f"{path}.nodeSelectorTerms[{i}]: {_NO_NODES}"
+    if rules is None:
+        return False
+    required = [found for _, found in rules.required]
+    return any((*required, rules.preferred_during_scheduling_ignored_during_execution))
 
 
 def _unselective(rules: PodAffinity | None, path: str) -> Iterator[str]:
     if rules is None:
         return
     weighted = rules.preferred_during_scheduling_ignored_during_execution or ()
-    for name, terms in (
-        (REQUIRED_DURING_EXECUTION, rules.required_during_scheduling_required_during_execution or ()),
-        (REQUIRED_DURING_SCHEDULING, rules.required_during_scheduling_ignored_during_execution or ()),
-        (PREFERRED_DURING_SCHEDULING, [each.pod_affinity_term or PodAffinityTerm() for each in weighted]),
-    ):
-        for i, term in enumerate(terms):
+    preferred = [each.pod_affinity_term or PodAffinityTerm() for each in weighted]
+    for name, terms in (*rules.required, (PREFERRED_DURING_SCHEDULING, preferred)):
+        for i, term in enumerate(terms or ()):
             if term.label_selector is None:
                 yield f"{path}.{name}[{i}]: {_NO_PODS}"

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -84,14 +85,6 @@ class WebhookMetrics:
         )
 
 
-class _RequestError(Exception):
-    """A request that is answered with an HTTP error instead of a verdict."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
 class Webhook:
     """Answers reviews by a policy."""
 
@@ -106,10 +99,10 @@ class Webhook:
         start = time.perf_counter()
         try:
             content = await self._answer(request)
-        except _RequestError as error:
-            self._metrics.errors.labels(str(error.status)).inc()
-            say(_log, v(2), "Bad request", status=error.status, err=str(error))
-            return PlainTextResponse(f"{error}\n", error.status)
+        except HTTPException as error:
+            self._metrics.errors.labels(str(error.status_code)).inc()
+            say(_log, v(2), "Bad request", status=error.status_code, err=error.detail)
+            return PlainTextResponse(f"{error.detail}\n", error.status_code)
         except ClientDisconnect:
             self._metrics.errors.labels("499").inc()  # nobody will see it
             return PlainTextResponse("", 400)
@@ -123,7 +116,7 @@ class Webhook:
     async def _answer(self, request: Request) -> bytes:
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given != JSON:
-            raise _RequestError(415, f"expected {JSON}, got {given or 'no content type'}")
+            raise HTTPException(415, f"expected {JSON}, got {given or 'no content type'}")
         body = await _body(request)
         try:
             question, answer, allowed = (
@@ -131,7 +124,7 @@ class Webhook:
             )
             why = await self._charger.charge(question) if allowed and self._charger is not None else ""
         except admission.MalformedReviewError as error:
-            raise _RequestError(400, str(error)) from None
+            raise HTTPException(400, str(error)) from None
         self._metrics.requests.labels(str(allowed and not why).lower(), _kind(question)).inc()
         return admission.refusal(question, why) if why else answer
 
@@ -163,9 +156,9 @@ async def _body(request: Request) -> bytes:
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > _LARGEST:
-                    raise _RequestError(413, f"a review may have {_LARGEST} bytes at most")
+                    raise HTTPException(413, f"a review may have {_LARGEST} bytes at most")
     except TimeoutError:
-        raise _RequestError(408, f"the request did not arrive within {_PATIENCE:.0f} s") from None
+        raise HTTPException(408, f"the request did not arrive within {_PATIENCE:.0f} s") from None
     return bytes(body)
 
 
