@@ -19,7 +19,7 @@ _M = TypeVar("_M", bound="ReturnMemory")
 
 _DOUBLINGS = 60  # past any limit, and far from where floats end
 _REMEMBERED = 3600.0  # seconds after a move and the pause that followed it
-_MOST_OWNERS = 4096
+_MANY_OWNERS = 4096  # from then on, those that are over are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,22 @@ class Recent(OrderedDict[_K, _V]):
 
 
 class ReturnMemories(Generic[_M]):
-    """The memories of the last owners whose pods were moved; `make` begins one, at the time of a move."""
+    """The memories of the owners whose pods were moved, until they are over; `make` begins one, at a move."""
 
     def __init__(self, make: Callable[[float], _M]) -> None:
         self._make = make
-        self._by_owner: Recent[str, _M] = Recent(_MOST_OWNERS)
+        self._by_owner: dict[str, _M] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_owner)
 
     def known(self, owner: str, now: float) -> _M | None:
         memory = self._by_owner.get(owner)
         return None if memory is None or memory.is_over(now) else memory
 
     def of(self, owner: str, now: float) -> _M:
+        if owner not in self._by_owner and len(self._by_owner) >= _MANY_OWNERS:
+            self._by_owner = {key: kept for key, kept in self._by_owner.items() if not kept.is_over(now)}
         memory = self._by_owner[owner] = self.known(owner, now) or self._make(now)
         return memory
 
