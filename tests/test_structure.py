@@ -29,12 +29,7 @@ WIDE_FOLDERS: dict[str, str] = {
     "tests/reference": "one module a rule, none of which imports Berth's",
 }
 # Public class names that still exist more than once.
-DOUBLED: frozenset[str] = frozenset(
-    (
-        "Cluster",
-        "NodeAffinity",
-    )
-)
+DOUBLED: frozenset[str] = frozenset(("Cluster",))
 
 # Strings that several modules give a name to without meaning the same thing by it.
 SAME_BY_CHANCE: frozenset[str] = frozenset(

@@ -1,4 +1,4 @@
-"""A rule is one folder: nobody else knows its name or its class, and the one list has them all."""
+"""A rule is one module or folder: nobody else knows its name or its class, and the one list has them all."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.paths import ROOT
 
 SOURCE = ROOT / "src" / "berth"
 FOLDER = SOURCE / "engine" / "rules"
-MODULES = frozenset(path.name for path in FOLDER.glob("*/*.py"))
 NAMES = frozenset(rule.name for rule in RULES)
+CLASSES = frozenset(rule.__name__ for rule in RULES)
 # Where names of rules stand that are not those of the engine's rules, or must be read from a file.
 ALLOWED = {
     "kube/scheduler_configuration/plugins.py": "a profile enables plugins by name",
@@ -31,26 +31,32 @@ ALLOWED = {
 ASKING = {
     "controllers/hollow/admission.py": "the kubelet judges by some rules alone, in words of its own",
     "controllers/workloads/daemon_set.py": "upstream's controller judges nodes by some rules alone",
-    "engine/offline/lint/nodes.py": "a finding is about one rule",
-    "engine/offline/lint/placement.py": "a finding is about one rule",
-    "engine/offline/lint/selectors.py": "a finding is about one rule",
-    "engine/offline/lint/spread.py": "a finding is about one rule",
-    "engine/offline/lint/world.py": "a finding is about one rule",
-    "engine/offline/workloads.py": "the nodes of a DaemonSet are those that some rules alone accept",
-    "fleet/offline/explanation.py": "clusters have taints, too",
-    "fleet/rules/cluster_rules.py": "clusters have taints, too",
 }
 
 
-def folder_of(rule: type[Rule]) -> str:
+# What a rule gives to all.
+GIVEN = frozenset(
+    (
+        "berth.engine.rules.dynamic_resources.reserves_claims",
+        "berth.engine.rules.volume_binding.binds_volumes",
+    )
+)
+
+
+def module_of(rule: type[Rule]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", rule.name).lower()
 
 
+def modules_of(rule: type[Rule]) -> list[Path]:
+    """That of a rule, or those of its folder."""
+    single = FOLDER / f"{module_of(rule)}.py"
+    return [single] if single.exists() else sorted((FOLDER / module_of(rule)).rglob("*.py"))
+
+
 def outside() -> Iterator[Path]:
-    """Every module but the one list and those of the rules' folders."""
-    for path in SOURCE.rglob("*.py"):
-        if FOLDER not in path.parent.parents and path != FOLDER / "__init__.py":
-            yield path
+    """Every module but the one list and those of the rules."""
+    own = {FOLDER / "__init__.py", *(path for rule in RULES for path in modules_of(rule))}
+    yield from (path for path in SOURCE.rglob("*.py") if path not in own)
 
 
 def told(path: Path) -> Iterator[str]:
@@ -59,25 +65,31 @@ def told(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Constant) and node.value in NAMES:
             yield f"{path.relative_to(SOURCE)}:{node.lineno} says {node.value!r}"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("berth.engine.rules."):
-            for name in NAMES.intersection(alias.name for alias in node.names):
+            for name in CLASSES.intersection(alias.name for alias in node.names):
                 yield f"{path.relative_to(SOURCE)}:{node.lineno} imports {name}"
 
 
 def test_nobody_else_knows_a_rule_by_its_name() -> None:
-    """No name and no class of a rule stands outside its folder, but in the one list."""
+    """No name and no class of a rule stands outside its modules, but in the one list."""
     found = [each for path in outside() for each in told(path)]
     assert [each for each in found if each.partition(":")[0] not in ALLOWED] == []
 
 
+def imported(path: Path) -> Iterator[str]:
+    """The names that a module takes from others, in full."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def test_nobody_else_asks_the_parts_of_a_rule() -> None:
-    """Who imports a module of a rule's folder says why; what a rule gives to all is in its package."""
-    parts = tuple(f"berth.engine.rules.{folder_of(rule)}" for rule in RULES)
+    """Who imports something of a rule says why, unless the rule gives it to all."""
+    parts = tuple(f"berth.engine.rules.{module_of(rule)}" for rule in RULES)
     asking = {
         str(path.relative_to(SOURCE))
         for path in outside()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(parts)
-        if node.module not in parts or any(f"{each.name}.py" in MODULES for each in node.names)
+        for name in imported(path)
+        if name.startswith(parts) and name not in GIVEN
     }
     assert asking == ASKING.keys()
 
@@ -92,7 +104,7 @@ def test_rules_do_not_know_each_other_by_name() -> None:
     """A rule may ask another for what it matches, but not who it is."""
     for rule in RULES:
         others = NAMES - {rule.name}
-        for path in (FOLDER / folder_of(rule)).rglob("*.py"):
+        for path in modules_of(rule):
             said = {
                 node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)
             }
@@ -100,17 +112,18 @@ def test_rules_do_not_know_each_other_by_name() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_has_its_folder(rule: type[Rule]) -> None:
-    """The folder has the plugin's name, and gives its class."""
-    package = import_module(f"berth.engine.rules.{folder_of(rule)}")
-    assert getattr(package, rule.__name__) is rule
-    assert rule.__name__ == rule.name
+def test_every_rule_has_its_module(rule: type[Rule]) -> None:
+    """The module or folder has the plugin's name, and gives its class."""
+    module = import_module(f"berth.engine.rules.{module_of(rule)}")
+    assert getattr(module, rule.__name__) is rule
+    assert rule.__name__.removesuffix("Rule") == rule.name
 
 
-def test_every_folder_is_in_the_list() -> None:
-    """Every rule's folder is in the list of rules."""
-    folders = {path.name for path in FOLDER.iterdir() if (path / "__init__.py").exists()}
-    assert folders == {folder_of(rule) for rule in RULES}
+def test_every_rule_is_in_the_list() -> None:
+    """Every module with a rule, and every folder, is in the list of rules."""
+    shared = {"__init__", "base", "changes", "vectors", "verdicts"}
+    modules = {path.stem for path in FOLDER.iterdir() if not path.name.startswith("__pycache__")}
+    assert modules - shared == {module_of(rule) for rule in RULES}
 
 
 def test_the_list_has_the_order_of_upstream() -> None:

@@ -16,10 +16,11 @@ import numpy as np
 from berth.engine.state.classes import ChangeLog, ClassTable, Counter, PlanCache
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, LabelColumn, take_out
 from berth.engine.state.identity import class_key, identity_of, spreading_owner, with_labels, without
-from berth.engine.state.matching import MatchIndex, Owners, keys_selected_by
+from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.resource_claims import ResourceClaimIndex
+from berth.engine.state.spread_constraints import Owners, keys_selected_by
 from berth.engine.state.tables import NOWHERE, NodeTable, PodTable
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, WorkloadBase
@@ -266,17 +267,29 @@ class Cluster:
             self._identities[pod] = identity
 
     @contextmanager
-    def without(self, *keys: str) -> Iterator[list[PodClass]]:
-        """The cluster as it would be without some pods; yields their classes."""
+    def without(self, *keys: str) -> Iterator[None]:
+        """The cluster as it would be without some pods."""
+        with self.restored(*keys) as pods:
+            for key in pods:
+                self.remove_pod(key)
+            yield
+
+    @contextmanager
+    def restored(self, *keys: str) -> Iterator[dict[str, PodClass]]:
+        """Whatever becomes of some pods, they are back as they were in the end; yields their classes."""
         pods = [self._counted(self.pods.index[key]) for key in dict.fromkeys(keys)]
-        for pod in pods:
-            self.remove_pod(pod.key)
         try:
-            yield [pod.pod_class for pod in pods]
+            yield {pod.key: pod.pod_class for pod in pods}
         finally:
-            # Slots freed last are given out first: this way every pod gets its own back.
-            for pod in reversed(pods):
+            # Slots freed last are given out first: in this order every pod gets its own back.
+            gone = [pod for pod in pods if not self.has_pod(pod.key)]
+            for pod in reversed(gone):
                 self._put_back(pod)
+            if len(gone) < len(pods):
+                for pod in pods:
+                    self.remove_pod(pod.key)
+                for pod in reversed(pods):
+                    self._put_back(pod)
 
     def _node_of(self, pod: int) -> str:
         slot = self.pods.node.item(pod)
@@ -431,11 +444,6 @@ class Cluster:
     def pods_of(self, classes: Collection[PodClass]) -> IndexArray:
         """The pods of these classes that are on nodes."""
         return self._pods_of(self.classes.mask(classes))
-
-    def pods_in_domain(self, classes: Collection[PodClass], key: str, domain: int, limit: int) -> list[str]:
-        pods = self._pods_of(self.classes.mask(classes))
-        there = pods[self.nodes.column(key).ids[self.pods.node[pods]] == domain]
-        return sorted(filter(None, (self.pods.keys[pod] for pod in there[:limit])))
 
     def _pods_of(self, classes: BoolArray) -> IndexArray:
         """The pods on nodes whose class is in the mask."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.identity import node_key, resizing, spreading_owner
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
-from berth.engine.state.tables import ANY_IP, HostPort
+from berth.engine.state.tables import ANY_IP, HostPort, NodeTable
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.amounts.resource_lists import is_sidecar
 from berth.kube.gates import enabled_constraints
@@ -360,6 +361,19 @@ class PodClass:
     @cached_property
     def required_nodes(self) -> tuple[RequiredNodes, ...]:
         return required_nodes(self._stated)
+
+    def selects(self, nodes: NodeTable, slots: Slots) -> BoolArray:
+        """Which nodes satisfy what such a pod itself requires of them (not `addedAffinity`)."""
+        matches = nodes.matching(self.node_selector.requirements if self.node_selector else (), slots)
+        for required in self.required_nodes:
+            matches &= nodes.matching_terms(required.selector, slots)
+        return matches
+
+    def selects_node(self, labels: Mapping[str, str], name: str) -> bool:
+        """`selects` of one node, given by its labels and name."""
+        return (self.node_selector is None or self.node_selector.matches(labels)) and all(
+            required.selector.matches(labels, name) for required in self.required_nodes
+        )
 
     @cached_property
     def preferred_nodes(self) -> tuple[WeightedNodeTerm, ...]:

@@ -257,6 +257,19 @@ def units_of(resources: ResourceList | None) -> dict[str, int]:
     }
 
 
+def in_bytes(resource: str) -> bool:
+    return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def spelled(resource: str, amount: int) -> str:
+    """Units as a person would write them: ``500m``, ``1536Mi``, ``2``."""
+    if resource == CPU:
+        return quantity.format_quantity(f"{amount}m")
+    if in_bytes(resource) and amount and amount % 1024 == 0:
+        return quantity.format_quantity(f"{amount // 1024}Ki")
+    return str(amount)
+
+
 def pod_requests(
     spec: PodSpec, status: PodStatus | None = None, version: KubernetesVersion = NEWEST
 ) -> Requests:

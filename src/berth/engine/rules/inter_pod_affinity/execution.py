@@ -21,14 +21,7 @@ from itertools import chain
 
 import numpy as np
 
-from berth.engine.rules.inter_pod_affinity.terms import (
-    as_incoming,
-    avoided_by,
-    no_peer,
-    reads_everywhere,
-    unwanted_peers,
-    wanted_by,
-)
+from berth.engine.rules.inter_pod_affinity.terms import no_peer, unwanted_peers
 from berth.engine.rules.verdicts import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -40,6 +33,7 @@ from berth.engine.rules.verdicts import (
 )
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, LabelColumn
+from berth.engine.state.matching import as_incoming, avoided_by, reads_everywhere, wanted_by
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
 from berth.engine.state.tables import NOWHERE
 
@@ -86,7 +80,7 @@ def _conflicts(
     for i in broken.tolist():
         pod, domain = pods.item(i), standing.domain.item(i)
         own = cluster.pods.keys[pod] or ""
-        peers = [peer for peer in in_domain.first(domain) if peer != own][:MOST_PEERS]
+        peers = tuple(peer for peer in in_domain.first(domain) if peer != own)[:MOST_PEERS]
         cause = unwanted_peers(standing.owned, standing.column.values[domain] or "", peers)
         yield RuleViolation.of_pod(rule, cause, cluster, pod, ANTI_AFFINITY)
 

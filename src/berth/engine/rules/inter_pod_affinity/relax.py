@@ -24,7 +24,6 @@ from berth.engine.rules.changes import (
     with_effective_affinity,
     without,
 )
-from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.verdicts import UNRESOLVABLE, Cause
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import Int32Array
@@ -295,7 +294,7 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     slots = _slots_of(cluster, term)
     nodes = cluster.nodes
     # What the pod's own node selector and node affinity leave it.
-    wanted_nodes = np.flatnonzero(match_required(nodes, question.pod_class, nodes.every_slot))
+    wanted_nodes = np.flatnonzero(question.pod_class.selects(nodes, nodes.every_slot))
     domains = set(ids[wanted_nodes].tolist()) - {0}
     taken = set(ids[slots].tolist()) & domains
     free = [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken]

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from berth.engine.rules.changes import Change, Question, Variant, on_nodes, on_pod
-from berth.engine.rules.node_resources_fit.shortages import TOO_MANY_PODS, insufficient, rounded_down, spelled
+from berth.engine.rules.node_resources_fit.shortages import TOO_MANY_PODS, insufficient
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import in_bytes, spelled
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import Container, Node, NodeStatus, PodSpec, RawQuantity, ResourceRequirements
 from berth.kube.text.near import nearest
 
 _TOTAL = "berth.dev/total"  # no name a container of a valid pod can have
+_MEBI = 1 << 20
 
 
 def clues(question: Question) -> Iterator[str]:
@@ -56,7 +58,9 @@ def _at_most(question: Question, name: str, amount: int) -> Change:
         slots = question.fitting(_at_most(question, name, 0).apply(others))
         row = table.row(name)
         free = int((table.allocatable[row, slots] - table.requested[row, slots]).max())
-        return _at_most(question, name, max(rounded_down(name, free), 0))
+        if in_bytes(name) and free > _MEBI:
+            free = free // _MEBI * _MEBI  # as a person would write it
+        return _at_most(question, name, max(free, 0))
 
     if amount:
         phrase = f"with {spelled(name, wanted - amount)} less {name} (at most {spelled(name, amount)})"

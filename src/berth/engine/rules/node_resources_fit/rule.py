@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -16,16 +16,15 @@ from berth.engine.rules.node_resources_fit.shortages import (
     TOO_MANY_PODS,
     TOO_SMALL,
     insufficient,
-    spelled,
 )
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, RuleVerdict, SharedVerdict
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.options import DEFAULT_ARGUMENTS
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.requests import units_of
+from berth.engine.state.requests import spelled, units_of
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -131,12 +130,8 @@ class NodeResourcesFit(NodeRule):
             total += memory_free * MAX_SCORE // memory
         return total // 2 if cpus and memory else total
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        short = np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0])
-        if not len(short):
-            return None
-        causes, code = [], UNSCHEDULABLE
-        for row in short.tolist():
+    def causes(self, slot: int) -> Iterator[Cause]:
+        for row in np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0]).tolist():
             name, amount = self._names[row], int(self._least[row, 0])
             allocatable = int(self.nodes.allocatable[row, slot])
             used = int(self.nodes.requested[row, slot])
@@ -147,14 +142,10 @@ class NodeResourcesFit(NodeRule):
                 "size": spelled(name, allocatable),
             }
             if row == PODS_ROW:
-                causes.append(Cause(NODE_FULL, values))
+                yield Cause(NODE_FULL, values)
                 continue
-            too_small = amount > allocatable
-            if too_small:
-                code = UNRESOLVABLE
-            reason = TOO_SMALL if too_small else INSUFFICIENT
-            causes.append(Cause(reason, values, f"{_REQUESTS}[{name}]", said=insufficient(name)))
-        return RuleVerdict.of(self.name, code, causes)
+            reason = TOO_SMALL if amount > allocatable else INSUFFICIENT
+            yield Cause(reason, values, f"{_REQUESTS}[{name}]", said=insufficient(name))
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         # One bit for each resource that is short, and one for a pod larger than the node.

@@ -1,4 +1,4 @@
-"""What a node has not enough of: what is said of it, how it is spelt, and how a kubelet adds it up."""
+"""What a node has not enough of: what is said of it, and how a kubelet adds it up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ from dataclasses import dataclass, replace
 from berth.engine.rules.verdicts import Reason
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated, PodDeleted
 from berth.engine.state.requests import pod_requests, units_of
-from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_names import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    HUGE_PAGES_PREFIX,
-    MEMORY,
-    PODS,
-    is_extended,
-)
+from berth.kube.amounts.resource_names import PODS, is_extended
 from berth.kube.objects import Node, Pod
 
 TOO_MANY_PODS = "Too many pods"
@@ -28,12 +20,14 @@ INSUFFICIENT = Reason(
     varies=("free", "size"),
     waits_for="{wanted} {resource} to be free on a node: pods to leave it",
     events=(PodDeleted, NodeAdded, NodeUpdated),
+    resolvable=True,
 )
 TOO_SMALL = replace(
     INSUFFICIENT,
     code="NodeTooSmall",
     waits_for="a node with at least {wanted} {resource}",
     events=(NodeAdded, NodeUpdated),
+    resolvable=False,
 )
 NODE_FULL = replace(
     INSUFFICIENT,
@@ -45,27 +39,6 @@ NODE_FULL = replace(
 
 def insufficient(resource: str) -> str:
     return f"Insufficient {resource}"
-
-
-_MEBI = 1 << 20
-
-
-def spelled(resource: str, amount: int) -> str:
-    """``500m``, ``1536Mi``, ``2``."""
-    if resource == CPU:
-        return quantity.format_quantity(f"{amount}m")
-    if in_bytes(resource) and amount and amount % 1024 == 0:
-        return quantity.format_quantity(f"{amount // 1024}Ki")
-    return str(amount)
-
-
-def in_bytes(resource: str) -> bool:
-    return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
-
-
-def rounded_down(resource: str, amount: int) -> int:
-    """To an amount that a person would write: whole mebibytes where bytes are counted."""
-    return amount // _MEBI * _MEBI if in_bytes(resource) and amount > _MEBI else amount
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
-from berth.engine.rules.node_affinity.matching import has_required, match_required
-from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.rules.vectors import BlockedDomains, FeasibleDomains, Projection
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.classes import Counter
@@ -27,63 +24,17 @@ from berth.engine.state.columns import (
 )
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass, Term
+from berth.engine.state.spread_constraints import Constraint
 from berth.engine.state.tables import PODS_ROW
-from berth.kube.objects import Node, TopologySpreadConstraint
-from berth.kube.selectors import Requirement, Selector, parse_label_selector
+from berth.kube.objects import Node
 from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY
 
-HONOR = "Honor"
 LEFT_OUT_BY_AFFINITY = (
     "the pod's nodeSelector or node affinity does not allow them (nodeAffinityPolicy: Honor)"
 )
 LEFT_OUT_BY_TAINTS = "the pod does not tolerate their taints (nodeTaintsPolicy: Honor)"
 # No real count comes near it; the emptiest domain is looked for among those a node stands in.
 _ABSENT = np.int32(1 << 30)
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A constraint as the scheduler reads it."""
-
-    topology_key: str
-    max_skew: int
-    min_domains: int
-    selector: Selector
-    honor_affinity: bool
-    honor_taints: bool
-    path: str
-
-
-def read_constraints(
-    constraints: Sequence[TopologySpreadConstraint],
-    pod_class: PodClass,
-    action: str,
-    selector: Selector | None = None,
-    path: str = "spec.topologySpreadConstraints",
-) -> list[Constraint]:
-    """The constraints with the given `whenUnsatisfiable`; `selector` replaces theirs (for defaults)."""
-    return [
-        Constraint(
-            topology_key=c.topology_key or "",
-            max_skew=c.max_skew or 0,
-            min_domains=1 if c.min_domains is None else c.min_domains,
-            selector=_with_label_keys(c, pod_class) if selector is None else selector,
-            honor_affinity=(c.node_affinity_policy or HONOR) == HONOR,
-            honor_taints=c.node_taints_policy == HONOR,
-            path=f"{path}[{i}]",
-        )
-        for i, c in enumerate(constraints)
-        if c.when_unsatisfiable == action
-    ]
-
-
-def _with_label_keys(constraint: TopologySpreadConstraint, pod_class: PodClass) -> Selector:
-    selector = parse_label_selector(constraint.label_selector)
-    if selector.nothing:
-        return selector
-    labels = pod_class.labels
-    keys = [key for key in constraint.match_label_keys or () if key in labels]
-    return selector.also(Requirement(key, "In", frozenset((labels[key],))) for key in keys)
 
 
 class EligibleNodes:
@@ -143,9 +94,9 @@ class CountedConstraint:
         nodes = self._cluster.nodes
         eligible = nodes.alive[slots].copy()
         if self.constraint.honor_affinity:
-            eligible &= match_required(nodes, self._pod_class, slots)
+            eligible &= self._pod_class.selects(nodes, slots)
         if self.constraint.honor_taints:
-            eligible &= match_tolerated(nodes, self._pod_class.spec.tolerations, slots)
+            eligible &= nodes.tolerated(self._pod_class.spec.tolerations, slots)
         for key in self._keys:
             eligible &= nodes.column(key).ids[slots] > 0
         return eligible
@@ -170,9 +121,9 @@ class CountedConstraint:
             )
             leave(why, nodes.column(key).ids[rest] > 0)
         if self.constraint.honor_affinity:
-            leave(LEFT_OUT_BY_AFFINITY, match_required(nodes, self._pod_class, rest))
+            leave(LEFT_OUT_BY_AFFINITY, self._pod_class.selects(nodes, rest))
         if self.constraint.honor_taints:
-            leave(LEFT_OUT_BY_TAINTS, match_tolerated(nodes, self._pod_class.spec.tolerations, rest))
+            leave(LEFT_OUT_BY_TAINTS, nodes.tolerated(self._pod_class.spec.tolerations, rest))
         return found
 
     def counted(self, rule: str) -> ConstraintCounts:
@@ -318,7 +269,7 @@ class HardConstraint(CountedConstraint):
                 return True
             if self.constraint.honor_affinity:
                 name = old.metadata.name or ""
-                was, now = (has_required(self._pod_class, labels, name) for labels in (before, after))
+                was, now = (self._pod_class.selects_node(labels, name) for labels in (before, after))
                 if was != now:
                     return True
         return change.taints and self.constraint.honor_taints

@@ -15,8 +15,6 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.changes import Question
-from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.node_resources_fit.shortages import spelled
 from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,
@@ -25,6 +23,7 @@ from berth.engine.rules.verdicts import (
     RuleVerdict,
     SharedVerdict,
     StepStatus,
+    found_labels,
 )
 from berth.engine.rules.volume_binding import clues
 from berth.engine.rules.volume_binding.score import StorageScore
@@ -39,10 +38,11 @@ from berth.engine.state.cluster_events import (
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import spelled
 from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.index import UNBOUND_IMMEDIATE, VolumeIndex
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions, VolumeShortage
-from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
+from berth.engine.state.volumes.objects import ClaimRecord
 from berth.kube.amounts.resource_names import MEMORY
 from berth.kube.selectors import NodeTerms
 
@@ -226,7 +226,7 @@ class VolumeBinding(NodeRule):
             index.places_version = self.nodes.version
         found = index.places.get(id(terms))
         if found is None:
-            slots = np.flatnonzero(match_terms(self.nodes, terms, self.nodes.every_slot))
+            slots = np.flatnonzero(self.nodes.matching_terms(terms, self.nodes.every_slot))
             found = index.places[id(terms)] = (terms, slots)
         return found[1]
 
@@ -264,11 +264,15 @@ class VolumeBinding(NodeRule):
 
     # --- one node --------------------------------------------------------------------------
 
+    def causes(self, slot: int) -> Iterable[Cause]:
+        verdict = self.verdict(slot)
+        return () if verdict is None else verdict.because
+
     def verdict(self, slot: int) -> RuleVerdict | None:
         labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         needs = self._needs
         if needs.refusal is not None:
-            return RuleVerdict.of(self.name, UNRESOLVABLE, (self._unready(needs.refusal),))
+            return RuleVerdict.of(self.name, (self._unready(needs.refusal),))
         bits, causes = 0, list[Cause]()
         for claim, volume in needs.bound:
             if volume is None:
@@ -277,8 +281,10 @@ class VolumeBinding(NodeRule):
                 causes.append(Cause(VOLUME_NOT_FOUND, values, self.path))
                 break
             if volume.nodes is not None and not volume.nodes.matches(labels, node):
-                bits = _OTHER_NODE
-                causes.append(Cause(OTHER_NODE, _unreachable(claim, volume, labels), self.path))
+                bits, has = _OTHER_NODE, found_labels(volume.nodes, labels)
+                values = {"volume": volume.name, "claim": claim.name, "wanted": str(volume.nodes)}
+                values["found"] = f", the node has {has}" if has else ""
+                causes.append(Cause(OTHER_NODE, values, self.path))
                 break
         reachable = needs.reachable(labels, node)
         shortage = needs.choose(reachable, node)
@@ -360,10 +366,3 @@ def _lacking(index: VolumeIndex, claim: ClaimRecord) -> str:
 def binds_volumes(pod_class: PodClass) -> bool:
     """Whether the pod has claims, and its profile leaves them to this rule."""
     return bool(pod_class.claims) and VolumeBinding.name not in pod_class.options.idle
-
-
-def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> dict[str, str]:
-    keys = dict.fromkeys(r.key for term in volume.nodes.terms for r in term.labels) if volume.nodes else {}
-    has = ", ".join(f"{key}={labels[key]}" if key in labels else f"no label {key}" for key in keys)
-    found = f", the node has {has}" if has else ""
-    return {"volume": volume.name, "claim": claim.name, "wanted": str(volume.nodes), "found": found}

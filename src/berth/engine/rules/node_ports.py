@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ IN_USE = Reason(
     "host port {port} on {ip} is in use by {peers}",
     waits_for="host port {port} to be free: {peers} to leave a node",
     events=(PodDeleted, NodeAdded),
+    resolvable=True,
 )
 _UNKNOWN_HOLDER = "host port {port} on {ip} is in use"
 
@@ -94,12 +95,11 @@ class NodePorts(NodeRule):
         freed = conflict(self.pod_class.host_ports, change.pod_class.host_ports)
         return freed and self.feasible_at(change.slot)
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
+    def causes(self, slot: int) -> Iterator[Cause]:
         at = np.array([slot], dtype=np.intp)
-        taken = [port for port in self.pod_class.host_ports if self._taken(port, at)[0]]
-        if not taken:
-            return None
-        return RuleVerdict.of(self.name, UNSCHEDULABLE, (self._cause(port, slot) for port in taken))
+        for port in self.pod_class.host_ports:
+            if self._taken(port, at)[0]:
+                yield self._cause(port, slot)
 
     def _cause(self, port: HostPort, slot: int) -> Cause:
         values = {"port": f"{port.port}/{port.protocol}", "ip": port.ip}
@@ -115,7 +115,7 @@ class NodePorts(NodeRule):
                 if wanted.conflicts(ip):
                     freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
                     taken |= column[slots] > freed[slots]
-        yield SharedVerdict(slots[taken], UNSCHEDULABLE, (IN_USE.sentence,))
+        yield SharedVerdict.of(slots[taken], IN_USE)
 
 
 def admission(pod: Pod, others: Iterable[Pod]) -> RuleVerdict | None:

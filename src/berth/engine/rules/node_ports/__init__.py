@@ -1,3 +1,0 @@
-from berth.engine.rules.node_ports.rule import NodePorts
-
-__all__ = ["NodePorts"]

@@ -1,3 +1,0 @@
-from berth.engine.rules.volume_restrictions.rule import VolumeRestrictions
-
-__all__ = ["VolumeRestrictions"]

@@ -1,3 +1,0 @@
-from berth.engine.rules.volume_zone.rule import VolumeZone
-
-__all__ = ["VolumeZone"]
