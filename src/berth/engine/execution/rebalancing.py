@@ -15,7 +15,6 @@ from enum import Enum
 
 import numpy as np
 
-from berth.engine.execution.eviction_set import restored
 from berth.engine.execution.removal_order import busyness, counted_by, counts_apart, is_apart
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.state.cluster import Cluster
@@ -175,7 +174,7 @@ def plan_moves(
     asked = list(groups)
     ends: list[str | None] = [None] * len(groups)
     waiting: set[int] = set()
-    with restored(cluster, (pod for group in groups for pod in group.pods)):
+    with cluster.restored(*(pod for group in groups for pod in group.pods if cluster.has_pod(pod))):
         i, in_vain = 0, 0
         while in_vain < len(groups) and len(moves) < most:
             move = NO_NODE if i in waiting else next_move(cluster, asked[i])

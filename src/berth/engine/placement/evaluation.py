@@ -14,10 +14,10 @@ import numpy as np
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules import RULES
-from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import ERROR, SKIP, SKIPPED, SUCCESS, RuleVerdict, StepStatus
+from berth.engine.rules.base import Rule
+from berth.engine.rules.verdicts import ERROR, SKIP, SKIPPED, SUCCESS, RuleVerdict, SharedVerdict, StepStatus
 from berth.engine.state.columns import IndexArray, Int64Array
-from berth.engine.state.hypothetical_removal import nobody
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval, nobody
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -153,16 +153,26 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
         slots = slots[np.isin(slots, [nodes.slot_of[name] for name in kept if name in nodes.slot_of])]
         reasons[_unsatisfied(naming)] += count - len(slots)
         rules.update(naming)
-    for rule in plan.rules:
+    _, refusals = judge(plan.rules, slots, nobody(cluster))
+    for rule, found in refusals:
+        rules.add(rule)
+        reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
+    return sentence(count, +reasons), frozenset(rules)
+
+
+def judge(
+    rules: Iterable[Rule], slots: IndexArray, gone: HypotheticalRemoval
+) -> tuple[IndexArray, list[tuple[str, SharedVerdict]]]:
+    """The nodes that pass every rule, each without its pods in `gone`; the others by their first refusal."""
+    found: list[tuple[str, SharedVerdict]] = []
+    for rule in rules:
         if not rule.filters or not len(slots):
             continue
-        asked = slots[~rule.feasible(slots)] if isinstance(rule, NodeRule) else slots
-        for found in rule.verdicts(asked, nobody(cluster)):
-            if len(found.slots):
-                rules.add(rule.name)
-            reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
-            slots = slots[~np.isin(slots, found.slots)]
-    return sentence(count, +reasons), frozenset(rules)
+        for verdict in rule.verdicts(slots, gone):
+            if len(verdict.slots):
+                found.append((rule.name, verdict))
+                slots = slots[np.isin(slots, verdict.slots, invert=True)]
+    return slots, found
 
 
 def fit_error_on(count: int, verdict: RuleVerdict) -> str:
