@@ -202,7 +202,10 @@ class NodeRule(Rule):
 
     def normalized(self, raw: IntArray) -> IntArray:
         """Raw scores of the feasible nodes on the common scale 0 to 100."""
-        return scale_to_max(raw, reverse=self.less_is_better) if self.scaling else raw
+        if not self.scaling:
+            return raw
+        top = int(raw.max(initial=0))
+        return scale_table(top, reverse=self.less_is_better)[np.clip(raw, 0, top)]
 
     def scored(self, slots: IndexArray) -> tuple[Int64Array, Int64Array]:
         raw = self.raw(slots).astype(np.int64)
@@ -303,15 +306,8 @@ def shared(verdicts: Iterable[tuple[int, RuleVerdict | None]]) -> list[SharedVer
     return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
 
 
-def scale_to_max(raw: IntArray, *, reverse: bool = False) -> Int64Array:
-    """kube-scheduler's default normalization: proportional to the highest score."""
-    top = int(raw.max(initial=0))
-    table = scale_table(top, reverse=reverse)
-    return table[np.clip(raw, 0, top)]
-
-
 def scale_table(top: int, *, reverse: bool) -> Int64Array:
-    """Raw score (0 to `top`) -> normalized score."""
+    """Raw score (0 to `top`) -> normalized score, proportional to the highest as by default upstream."""
     raw = np.arange(top + 1, dtype=np.int64)
     if top == 0:
         return np.full(1, MAX_SCORE if reverse else 0, dtype=np.int64)

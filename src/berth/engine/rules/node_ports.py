@@ -75,11 +75,12 @@ class NodePorts(NodeRule):
             free &= ~self._taken(port, slots)
         return free
 
-    def _taken(self, port: HostPort, slots: Slots) -> BoolArray:
+    def _taken(self, port: HostPort, slots: Slots, gone: HypotheticalRemoval | None = None) -> BoolArray:
         taken = np.zeros_like(self.nodes.alive[slots])
         for ip, column in self.nodes.ports.get((port.protocol, port.port), {}).items():
             if port.conflicts(ip):
-                taken |= column[slots] > 0
+                freed = 0 if gone is None else gone.ports(HostPort(port.protocol, port.port, ip))[slots]
+                taken |= column[slots] > freed
         return taken
 
     def feasible_at(self, slot: int) -> bool:
@@ -110,11 +111,8 @@ class NodePorts(NodeRule):
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         taken = np.zeros(len(slots), dtype=np.bool_)
-        for wanted in self.pod_class.host_ports:
-            for ip, column in self.nodes.ports.get((wanted.protocol, wanted.port), {}).items():
-                if wanted.conflicts(ip):
-                    freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
-                    taken |= column[slots] > freed[slots]
+        for port in self.pod_class.host_ports:
+            taken |= self._taken(port, slots, gone)
         yield SharedVerdict.of(slots[taken], IN_USE)
 
 

@@ -10,7 +10,7 @@ from berth.engine.rules.verdicts import Cause, Reason
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated, PodAdded, PodDeleted
-from berth.engine.state.matching import as_incoming, avoided_by, wanted_by
+from berth.engine.state.matching import avoided_by, incoming, wanted_by
 from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
 
 NO_PEER = Reason(
@@ -90,9 +90,9 @@ class AffinityCounts:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self._cluster, self._pod_class = cluster, pod_class
         options = pod_class.options
-        self.required = self._incoming(pod_class.required_affinity)
-        self.avoided = self._incoming(pod_class.required_anti_affinity)
-        self.preferred = self._incoming(pod_class.preferred)
+        self.required = incoming(cluster.index, pod_class.required_affinity, options)
+        self.avoided = incoming(cluster.index, pod_class.required_anti_affinity, options)
+        self.preferred = incoming(cluster.index, pod_class.preferred, options)
         self.scored = not options.args.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
         self.affinity: dict[str, Counter] = {}
         self.anti: dict[str, Counter] = {}
@@ -102,11 +102,6 @@ class AffinityCounts:
             self._counter(self.affinity, owned)
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
-
-    def _incoming(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
-        if not owned:
-            return []
-        return [(as_incoming(self._cluster.index, o, self._pod_class.options), o) for o in owned]
 
     def _watch(self) -> None:
         """Ask to be told of every class that may matter, starting with those already there."""

@@ -36,12 +36,7 @@ from berth.engine.state.tables import NodeTable
 from berth.kube.affinity.annotations import IN_SPEC, AnnotationError, stated_affinity
 from berth.kube.gates import FeatureGates, enabled_affinity
 from berth.kube.objects import Affinity, Node, NodeAffinity, NodeSelector, Pod
-from berth.kube.selectors import (
-    NodeTerms,
-    Requirement,
-    parse_preferred_terms,
-    selector_from_labels,
-)
+from berth.kube.selectors import NodeTerms, Requirement, parse_preferred_terms, selector_from_labels
 from berth.kube.text.words import aggregated
 from berth.kube.well_known import HOSTNAME, NODE_NAME_FIELD
 

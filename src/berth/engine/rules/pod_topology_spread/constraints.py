@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -91,40 +92,36 @@ class CountedConstraint:
 
     def eligibility(self, slots: Slots) -> BoolArray:
         """Whether the pods of these nodes count, by their labels and the constraint's inclusion policies."""
-        nodes = self._cluster.nodes
-        eligible = nodes.alive[slots].copy()
-        if self.constraint.honor_affinity:
-            eligible &= self._pod_class.selects(nodes, slots)
-        if self.constraint.honor_taints:
-            eligible &= nodes.tolerated(self._pod_class.spec.tolerations, slots)
-        for key in self._keys:
-            eligible &= nodes.column(key).ids[slots] > 0
+        eligible = self._cluster.nodes.alive[slots].copy()
+        for _, counts in self._conditions():
+            eligible &= counts(slots)
         return eligible
 
     def left_out(self) -> dict[str, IndexArray]:
         """Nodes whose pods do not count, by the first of the reasons why."""
-        nodes, own = self._cluster.nodes, self.constraint.topology_key
+        nodes = self._cluster.nodes
         rest = np.flatnonzero(nodes.alive[: nodes.count] & ~self.eligible[: nodes.count])
         found: dict[str, IndexArray] = {}
-
-        def leave(why: str, counts: BoolArray) -> None:
-            nonlocal rest
-            if not counts.all():
-                found[why] = rest[~counts]
-                rest = rest[counts]
-
-        for key in (own, *(key for key in self._keys if key != own)):
-            why = (
-                f"no label {key}"
-                if key == own
-                else f"no label {key}, which another constraint of the pod needs"
-            )
-            leave(why, nodes.column(key).ids[rest] > 0)
-        if self.constraint.honor_affinity:
-            leave(LEFT_OUT_BY_AFFINITY, self._pod_class.selects(nodes, rest))
-        if self.constraint.honor_taints:
-            leave(LEFT_OUT_BY_TAINTS, nodes.tolerated(self._pod_class.spec.tolerations, rest))
+        for why, counts in self._conditions():
+            kept = counts(rest)
+            if not kept.all():
+                found[why] = rest[~kept]
+                rest = rest[kept]
         return found
+
+    def _conditions(self) -> Iterator[tuple[str, Callable[[Slots], BoolArray]]]:
+        """Why the pods of a node may not count, and which nodes' pods do as far as that goes."""
+        nodes, own = self._cluster.nodes, self.constraint.topology_key
+        for key in sorted(self._keys, key=lambda key: key != own):
+            needed = "" if key == own else ", which another constraint of the pod needs"
+            yield f"no label {key}{needed}", partial(self._have_label, key)
+        if self.constraint.honor_affinity:
+            yield LEFT_OUT_BY_AFFINITY, partial(self._pod_class.selects, nodes)
+        if self.constraint.honor_taints:
+            yield LEFT_OUT_BY_TAINTS, partial(nodes.tolerated, self._pod_class.spec.tolerations)
+
+    def _have_label(self, key: str, slots: Slots) -> BoolArray:
+        return self._cluster.nodes.column(key).ids[slots] > 0
 
     def counted(self, rule: str) -> ConstraintCounts:
         """How even the pods are that it counts; it is a constraint of `rule`."""

@@ -22,14 +22,7 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     SoftConstraint,
 )
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
-from berth.engine.rules.verdicts import (
-    PROCEED,
-    SKIPPED,
-    Cause,
-    ConstraintCounts,
-    Reason,
-    SharedVerdict,
-)
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, Cause, ConstraintCounts, Reason, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
     OF_NODES,
