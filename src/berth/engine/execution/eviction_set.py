@@ -148,8 +148,7 @@ class _Decision:
 
     def _protection(self, pod: int) -> tuple[bool, int, bool]:
         """The sort key of eviction: a pod goes only if no pod with a lower key can go instead."""
-        counted = self._cluster.find_pod(self._cluster.pods.keys[pod] or "")
-        priority = counted[0].priority if counted else 0
+        priority = self._cluster.class_at(pod).priority
         is_owner = any(violation.has_unwanted_peers for violation in self.own.get(pod, ()))
         return pod in self._fixed, priority, not is_owner
 
@@ -166,14 +165,12 @@ class _Decision:
         possible = {
             first.pod: first for rule in EVICTING_RULES for first in rule.firsts_of_groups(self._cluster, own)
         }
-        apart = [(conflict.owners, conflict.peers) for conflict in self.conflicts]
         at_odds: dict[int, set[int]] = {pod: set(first.others) for pod, first in possible.items()}
-        for owners, peers in apart:
-            for pod in possible.keys() & (owners | peers):
-                if pod in owners:
-                    at_odds[pod] |= peers
-                if pod in peers:
-                    at_odds[pod] |= owners
+        for conflict in self.conflicts:
+            for pod in possible.keys() & conflict.owners:
+                at_odds[pod] |= conflict.peers
+            for pod in possible.keys() & conflict.peers:
+                at_odds[pod] |= conflict.owners
         candidates = {
             pod for pod, others in at_odds.items() if not any(self._stays(o) for o in others - {pod})
         }

@@ -71,13 +71,13 @@ def evaluate(plan: Plan) -> Evaluation:
     refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())
     feasible = order[:0] if refused else order[[int(slot) not in verdicts for slot in order]]
     prescore, scores = _scores(plan, feasible) if len(feasible) else ({}, {})
-    failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
-    totals = np.zeros(0 if failed else len(feasible), dtype=np.int64)
-    if failed:
-        return Evaluation(order, prefilter, verdicts, feasible, prescore, {}, totals, failed[0])
+    failed = (f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR)
+    if error := next(failed, None):
+        scores = {}
+    totals = np.zeros(0 if error else len(feasible), dtype=np.int64)
     for score in scores.values():
         totals += score.weight * score.normalized
-    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals)
+    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals, error)
 
 
 def _prefilter(plan: Plan) -> dict[str, StepStatus]:
@@ -137,7 +137,7 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
     count = nodes.live
     if not count:
         return NO_NODES, frozenset()
-    prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
+    prefilter = _prefilter(plan)
     for name, status in prefilter.items():
         if status.code not in (SUCCESS, SKIP):
             return f"0/{count} nodes are available: {', '.join(status.reasons)}.", frozenset((name,))

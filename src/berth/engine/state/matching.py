@@ -241,6 +241,11 @@ def as_incoming(index: MatchIndex, owned: OwnedTerm, options: Options) -> Term:
     return index.term(owned.term.selector, owned.term.namespaces, selector.also((_EXISTS,)))
 
 
+def incoming(index: MatchIndex, terms: Iterable[OwnedTerm], options: Options) -> list[tuple[Term, OwnedTerm]]:
+    """Terms as they are read, and as the pod carries them."""
+    return [(as_incoming(index, owned, options), owned) for owned in terms]
+
+
 def wanted_by(required: Collection[tuple[Term, OwnedTerm]], theirs: LabelSet) -> bool:
     """Whether such pods are peers: one pod must match all terms."""
     return bool(required) and all(theirs in term.selected for term, _ in required)
