@@ -1,4 +1,4 @@
-"""A rule is one module or folder: nobody else knows its name or its class, and the one list has them all."""
+"""A rule is one folder: nobody else knows its name or its class, and the one list has them all."""
 
 from __future__ import annotations
 
@@ -43,20 +43,15 @@ GIVEN = frozenset(
 )
 
 
-def module_of(rule: type[Rule]) -> str:
+def folder_of(rule: type[Rule]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", rule.name).lower()
 
 
-def modules_of(rule: type[Rule]) -> list[Path]:
-    """That of a rule, or those of its folder."""
-    single = FOLDER / f"{module_of(rule)}.py"
-    return [single] if single.exists() else sorted((FOLDER / module_of(rule)).rglob("*.py"))
-
-
 def outside() -> Iterator[Path]:
-    """Every module but the one list and those of the rules."""
-    own = {FOLDER / "__init__.py", *(path for rule in RULES for path in modules_of(rule))}
-    yield from (path for path in SOURCE.rglob("*.py") if path not in own)
+    """Every module but the one list and those of the rules' folders."""
+    for path in SOURCE.rglob("*.py"):
+        if FOLDER not in path.parent.parents and path != FOLDER / "__init__.py":
+            yield path
 
 
 def told(path: Path) -> Iterator[str]:
@@ -70,7 +65,7 @@ def told(path: Path) -> Iterator[str]:
 
 
 def test_nobody_else_knows_a_rule_by_its_name() -> None:
-    """No name and no class of a rule stands outside its modules, but in the one list."""
+    """No name and no class of a rule stands outside its folder, but in the one list."""
     found = [each for path in outside() for each in told(path)]
     assert [each for each in found if each.partition(":")[0] not in ALLOWED] == []
 
@@ -84,7 +79,7 @@ def imported(path: Path) -> Iterator[str]:
 
 def test_nobody_else_asks_the_parts_of_a_rule() -> None:
     """Who imports something of a rule says why, unless the rule gives it to all."""
-    parts = tuple(f"berth.engine.rules.{module_of(rule)}" for rule in RULES)
+    parts = tuple(f"berth.engine.rules.{folder_of(rule)}" for rule in RULES)
     asking = {
         str(path.relative_to(SOURCE))
         for path in outside()
@@ -104,7 +99,7 @@ def test_rules_do_not_know_each_other_by_name() -> None:
     """A rule may ask another for what it matches, but not who it is."""
     for rule in RULES:
         others = NAMES - {rule.name}
-        for path in modules_of(rule):
+        for path in (FOLDER / folder_of(rule)).rglob("*.py"):
             said = {
                 node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)
             }
@@ -112,18 +107,17 @@ def test_rules_do_not_know_each_other_by_name() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_has_its_module(rule: type[Rule]) -> None:
-    """The module or folder has the plugin's name, and gives its class."""
-    module = import_module(f"berth.engine.rules.{module_of(rule)}")
-    assert getattr(module, rule.__name__) is rule
+def test_every_rule_has_its_folder(rule: type[Rule]) -> None:
+    """The folder has the plugin's name, and gives its class."""
+    package = import_module(f"berth.engine.rules.{folder_of(rule)}")
+    assert getattr(package, rule.__name__) is rule
     assert rule.__name__.removesuffix("Rule") == rule.name
 
 
-def test_every_rule_is_in_the_list() -> None:
-    """Every module with a rule, and every folder, is in the list of rules."""
-    shared = {"__init__", "base", "changes", "vectors", "verdicts"}
-    modules = {path.stem for path in FOLDER.iterdir() if not path.name.startswith("__pycache__")}
-    assert modules - shared == {module_of(rule) for rule in RULES}
+def test_every_folder_is_in_the_list() -> None:
+    """Every rule's folder is in the list of rules."""
+    folders = {path.name for path in FOLDER.iterdir() if (path / "__init__.py").exists()}
+    assert folders == {folder_of(rule) for rule in RULES}
 
 
 def test_the_list_has_the_order_of_upstream() -> None:

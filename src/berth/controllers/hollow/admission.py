@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.engine.execution.violations import is_in_the_way, violations_among
-from berth.engine.rules import node_ports, taint_toleration
 from berth.engine.rules.inter_pod_affinity.rule import ALONE, UNWANTED, UNWANTED_PEERS
 from berth.engine.rules.node_affinity import rule as node_affinity
+from berth.engine.rules.node_ports import rule as node_ports
 from berth.engine.rules.node_resources_fit.rule import shortages
+from berth.engine.rules.taint_toleration import rule as taint_toleration
 from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options

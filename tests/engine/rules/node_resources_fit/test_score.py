@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
-from berth.engine.rules.node_resources_balanced_allocation import balance_of
+from berth.engine.rules.node_resources_balanced_allocation.rule import balance_of
 from berth.engine.rules.node_resources_fit.score import shape_table
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.options import Options

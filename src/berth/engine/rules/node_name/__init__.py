@@ -1,0 +1,3 @@
+from berth.engine.rules.node_name.rule import NodeName
+
+__all__ = ["NodeName"]

@@ -1,0 +1,3 @@
+from berth.engine.rules.taint_toleration.rule import TaintToleration
+
+__all__ = ["TaintToleration"]

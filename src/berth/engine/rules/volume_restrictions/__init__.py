@@ -1,0 +1,3 @@
+from berth.engine.rules.volume_restrictions.rule import VolumeRestrictions
+
+__all__ = ["VolumeRestrictions"]
