@@ -28,9 +28,6 @@ LONG_FILES: dict[str, str] = {}
 WIDE_FOLDERS: dict[str, str] = {
     "tests/reference": "one module a rule, none of which imports Berth's",
 }
-# Public class names that still exist more than once.
-DOUBLED: frozenset[str] = frozenset(("NodeAffinity",))
-
 # Strings that several modules give a name to without meaning the same thing by it.
 SAME_BY_CHANCE: frozenset[str] = frozenset(
     (
@@ -104,9 +101,7 @@ def test_a_public_class_name_exists_once() -> None:
         for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(name_of(path))
-    doubled = {name: found for name, found in places.items() if len(found) > 1}
-    assert {name: found for name, found in doubled.items() if name not in DOUBLED} == {}
-    assert sorted(DOUBLED - doubled.keys()) == [], "these are unique by now"
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["source", "tests"])

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from berth.kube.objects import Condition, Node, Pod, Taint, Toleration
 from berth.kube.pods import condition, true_condition
+from berth.kube.text.near import nearest
 from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, READY, TRUE, UNKNOWN
 
 NO_EXECUTE = "NoExecute"
-EFFECTS = ("NoSchedule", "PreferNoSchedule", NO_EXECUTE)
+SOFT_EFFECT = "PreferNoSchedule"
+EFFECTS = ("NoSchedule", SOFT_EFFECT, NO_EXECUTE)
 HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
+# What upstream adds to a node that is cordoned.
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def tolerates(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:
@@ -32,6 +36,28 @@ def _tolerates_one(toleration: Toleration, taint: Taint) -> bool:
 def untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Iterable[Taint]:
     """The taints that keep a pod away."""
     return (t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t))
+
+
+def first_untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Taint | None:
+    """The first taint that keeps a pod away."""
+    return next(iter(untolerated(tolerations, taints)), None)
+
+
+def near_miss(toleration: Toleration, taint: Taint) -> str | None:
+    """What keeps a toleration from matching, if it was meant to."""
+    if (toleration.key or "") != (taint.key or ""):
+        meant = nearest(toleration.key or "", (taint.key or "",)) if toleration.key else None
+        return f"the key is {taint.key}" if meant else None
+    if toleration.effect and toleration.effect != taint.effect:
+        return f"the effect is {taint.effect}"
+    return f"the value is {taint.value}" if taint.value else "the taint has no value"
+
+
+def described(taint: Taint | Toleration) -> str:
+    """``key=value:effect``, as kubectl writes it."""
+    value = f"={taint.value}" if taint.value else ""
+    effect = f":{taint.effect}" if taint.effect else ""
+    return f"{taint.key}{value}{effect}"
 
 
 def taints_of(node: Node) -> list[Taint]:

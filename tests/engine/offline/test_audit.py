@@ -391,7 +391,8 @@ thorough = settings(
 def judged_alone(cluster: EngineCluster, key: str) -> list[RuleVerdict]:
     """The rules that refuse the node of one pod, which is taken out of the cluster meanwhile."""
     slot = int(cluster.pods.node[cluster.pods.index[key]])
-    with cluster.without(key) as (pod_class,):
+    pod_class, _, _ = cluster.find_pod(key) or pytest.fail("it is there")
+    with cluster.without(key):
         found = [rule.verdict(slot) for rule in plan_for(cluster, pod_class).rules if rule.filters]
     return [verdict for verdict in found if verdict is not None]
 

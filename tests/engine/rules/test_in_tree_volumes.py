@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from berth.engine.placement.preemption import preempt
 from berth.engine.placement.queueing_hints import can_help
-from berth.engine.rules.node_volume_limits import NodeVolumeLimits
+from berth.engine.rules.node_volume_limits.rule import NodeVolumeLimits
 from berth.engine.state.cluster_events import PodDeleted
 from berth.kube.defaults import created
 from berth.kube.in_tree_volumes import translated

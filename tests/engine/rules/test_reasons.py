@@ -5,7 +5,7 @@ from hypothesis import given
 
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.rules import RULES
-from berth.engine.rules.node_affinity.matching import AFFINITY
+from berth.engine.rules.node_affinity.rule import AFFINITY
 from berth.engine.rules.verdicts import MOST_PEERS, Cause, Reason, merged, waiting_words, words_of
 from berth.kube.objects import Pod
 from berth.kube.selectors import NodeTerms

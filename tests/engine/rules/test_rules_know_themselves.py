@@ -17,8 +17,8 @@ from tests.support.paths import ROOT
 
 SOURCE = ROOT / "src" / "berth"
 FOLDER = SOURCE / "engine" / "rules"
-MODULES = frozenset(path.name for path in FOLDER.glob("*/*.py"))
 NAMES = frozenset(rule.name for rule in RULES)
+CLASSES = frozenset(rule.__name__ for rule in RULES)
 # Where names of rules stand that are not those of the engine's rules, or must be read from a file.
 ALLOWED = {
     "kube/scheduler_configuration/plugins.py": "a profile enables plugins by name",
@@ -31,15 +31,16 @@ ALLOWED = {
 ASKING = {
     "controllers/hollow/admission.py": "the kubelet judges by some rules alone, in words of its own",
     "controllers/workloads/daemon_set.py": "upstream's controller judges nodes by some rules alone",
-    "engine/offline/lint/nodes.py": "a finding is about one rule",
-    "engine/offline/lint/placement.py": "a finding is about one rule",
-    "engine/offline/lint/selectors.py": "a finding is about one rule",
-    "engine/offline/lint/spread.py": "a finding is about one rule",
-    "engine/offline/lint/world.py": "a finding is about one rule",
-    "engine/offline/workloads.py": "the nodes of a DaemonSet are those that some rules alone accept",
-    "fleet/offline/explanation.py": "clusters have taints, too",
-    "fleet/rules/cluster_rules.py": "clusters have taints, too",
 }
+
+
+# What a rule gives to all.
+GIVEN = frozenset(
+    (
+        "berth.engine.rules.dynamic_resources.reserves_claims",
+        "berth.engine.rules.volume_binding.binds_volumes",
+    )
+)
 
 
 def folder_of(rule: type[Rule]) -> str:
@@ -59,7 +60,7 @@ def told(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Constant) and node.value in NAMES:
             yield f"{path.relative_to(SOURCE)}:{node.lineno} says {node.value!r}"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("berth.engine.rules."):
-            for name in NAMES.intersection(alias.name for alias in node.names):
+            for name in CLASSES.intersection(alias.name for alias in node.names):
                 yield f"{path.relative_to(SOURCE)}:{node.lineno} imports {name}"
 
 
@@ -69,15 +70,21 @@ def test_nobody_else_knows_a_rule_by_its_name() -> None:
     assert [each for each in found if each.partition(":")[0] not in ALLOWED] == []
 
 
+def imported(path: Path) -> Iterator[str]:
+    """The names that a module takes from others, in full."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def test_nobody_else_asks_the_parts_of_a_rule() -> None:
-    """Who imports a module of a rule's folder says why; what a rule gives to all is in its package."""
+    """Who imports something of a rule says why, unless the rule gives it to all."""
     parts = tuple(f"berth.engine.rules.{folder_of(rule)}" for rule in RULES)
     asking = {
         str(path.relative_to(SOURCE))
         for path in outside()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(parts)
-        if node.module not in parts or any(f"{each.name}.py" in MODULES for each in node.names)
+        for name in imported(path)
+        if name.startswith(parts) and name not in GIVEN
     }
     assert asking == ASKING.keys()
 
@@ -104,7 +111,7 @@ def test_every_rule_has_its_folder(rule: type[Rule]) -> None:
     """The folder has the plugin's name, and gives its class."""
     package = import_module(f"berth.engine.rules.{folder_of(rule)}")
     assert getattr(package, rule.__name__) is rule
-    assert rule.__name__ == rule.name
+    assert rule.__name__.removesuffix("Rule") == rule.name
 
 
 def test_every_folder_is_in_the_list() -> None:

@@ -29,10 +29,10 @@ def placed(cluster: Cluster, pod: PodBuilder, rng: np.random.Generator | None = 
     """Place a pod and count it where it went."""
     built: Pod = created(pod.build())
     pod_class = cluster.class_of(built)
-    slot = plan_for(cluster, pod_class).choose(rng)
-    if slot is None:
+    best = plan_for(cluster, pod_class).best(rng)
+    if best is None:
         return None
-    name = cluster.nodes.names[slot] or ""
+    name = cluster.nodes.names[best[0]] or ""
     key = f"default/{built.metadata.name}"
     cluster.assume(key, pod_class, name, identity=cluster.identity_of(built))
     return name

@@ -15,7 +15,7 @@ from berth.engine.execution.violations import is_in_the_way, violations_among
 from berth.engine.rules.inter_pod_affinity.rule import ALONE, UNWANTED, UNWANTED_PEERS
 from berth.engine.rules.node_affinity import rule as node_affinity
 from berth.engine.rules.node_ports import rule as node_ports
-from berth.engine.rules.node_resources_fit.shortages import shortages
+from berth.engine.rules.node_resources_fit.rule import shortages
 from berth.engine.rules.taint_toleration import rule as taint_toleration
 from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster, pod_name

@@ -20,7 +20,6 @@ from berth.controllers.workloads.controller import FAILURES, Restraint, Workload
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.engine.rules.node_affinity.rule import matches_during_execution, matches_when_placed
-from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -36,7 +35,7 @@ from berth.kube.objects import (
     key_of,
 )
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
-from berth.kube.taints import NO_EXECUTE, taints_of
+from berth.kube.taints import NO_EXECUTE, first_untolerated, taints_of
 from berth.kube.times import created_at
 from berth.kube.well_known import (
     DELETED,

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from berth.engine.execution.vertex_cover import bits, least_cover
@@ -149,8 +148,7 @@ class _Decision:
 
     def _protection(self, pod: int) -> tuple[bool, int, bool]:
         """The sort key of eviction: a pod goes only if no pod with a lower key can go instead."""
-        counted = self._cluster.find_pod(self._cluster.pods.keys[pod] or "")
-        priority = counted[0].priority if counted else 0
+        priority = self._cluster.class_at(pod).priority
         is_owner = any(violation.has_unwanted_peers for violation in self.own.get(pod, ()))
         return pod in self._fixed, priority, not is_owner
 
@@ -167,14 +165,12 @@ class _Decision:
         possible = {
             first.pod: first for rule in EVICTING_RULES for first in rule.firsts_of_groups(self._cluster, own)
         }
-        apart = [(conflict.owners, conflict.peers) for conflict in self.conflicts]
         at_odds: dict[int, set[int]] = {pod: set(first.others) for pod, first in possible.items()}
-        for owners, peers in apart:
-            for pod in possible.keys() & (owners | peers):
-                if pod in owners:
-                    at_odds[pod] |= peers
-                if pod in peers:
-                    at_odds[pod] |= owners
+        for conflict in self.conflicts:
+            for pod in possible.keys() & conflict.owners:
+                at_odds[pod] |= conflict.peers
+            for pod in possible.keys() & conflict.peers:
+                at_odds[pod] |= conflict.owners
         candidates = {
             pod for pod, others in at_odds.items() if not any(self._stays(o) for o in others - {pod})
         }
@@ -208,37 +204,13 @@ def replacement_nodes(cluster: Cluster, evicted: Sequence[PodToEvict]) -> dict[s
     the later ones where they are.  The cluster is left as it was.  Pods that are not there are left out.
     """
     found: dict[str, str | None] = {}
-    with restored(cluster, (each.pod for each in evicted)) as pods:
+    with cluster.restored(*(each.pod for each in evicted if cluster.has_pod(each.pod))) as pods:
         for key, pod_class in pods.items():
             cluster.remove_pod(key)
             found[key] = node = _choose(cluster, pod_class)
             if node is not None:
                 cluster.assume(key, pod_class, node)
     return found
-
-
-@contextmanager
-def restored(cluster: Cluster, pods: Iterable[str]) -> Iterator[dict[str, PodClass]]:
-    """Whatever becomes of these pods, they are back in the end; yields the classes of those there are."""
-    counted = {pod: found for pod in pods if (found := cluster.find_pod(pod)) is not None}
-
-    def put(pod: str) -> None:
-        pod_class, node, terminating = counted[pod]
-        cluster.assume(pod, pod_class, node, terminating=terminating)
-
-    with cluster.without(*counted):
-        # Pod slots freed last are given out first, and all of this frees and takes them in that order,
-        # so that every pod gets its own back.
-        for pod in reversed(counted):
-            put(pod)
-        try:
-            yield {pod: pod_class for pod, (pod_class, _, _) in counted.items()}
-        finally:
-            for pod in reversed(counted):
-                if not cluster.has_pod(pod):
-                    put(pod)
-            for pod in counted:
-                cluster.remove_pod(pod)
 
 
 def _choose(cluster: Cluster, pod_class: PodClass) -> str | None:

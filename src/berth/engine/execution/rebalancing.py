@@ -15,7 +15,6 @@ from enum import Enum
 
 import numpy as np
 
-from berth.engine.execution.eviction_set import restored
 from berth.engine.execution.removal_order import busyness, counted_by, counts_apart, is_apart
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.state.cluster import Cluster
@@ -175,7 +174,7 @@ def plan_moves(
     asked = list(groups)
     ends: list[str | None] = [None] * len(groups)
     waiting: set[int] = set()
-    with restored(cluster, (pod for group in groups for pod in group.pods)):
+    with cluster.restored(*(pod for group in groups for pod in group.pods if cluster.has_pod(pod))):
         i, in_vain = 0, 0
         while in_vain < len(groups) and len(moves) < most:
             move = NO_NODE if i in waiting else next_move(cluster, asked[i])
@@ -197,14 +196,14 @@ def plan_moves(
 @contextmanager
 def supposed(cluster: Cluster, moves: Sequence[Move]) -> Iterator[None]:
     """The cluster as it would be, had some moves been made whose replacements are not there yet."""
-    there = {move.pod: cluster.find_pod(move.pod) for move in moves}
-    known = [move for move in moves if (found := there[move.pod]) is not None and not found[2]]
-    with cluster.without(*(move.pod for move in known)):
+    counted = ((move, cluster.find_pod(move.pod)) for move in moves)
+    known = [(move, found[0]) for move, found in counted if found is not None and not found[2]]
+    with cluster.without(*(move.pod for move, _ in known)):
         added = []
         try:
-            for move in known:
-                if (found := there[move.pod]) is not None and move.replacement_node in cluster.nodes.slot_of:
-                    cluster.assume(f"{move.pod}\n", found[0], move.replacement_node or "")
+            for move, pod_class in known:
+                if move.replacement_node in cluster.nodes.slot_of:
+                    cluster.assume(f"{move.pod}\n", pod_class, move.replacement_node or "")
                     added.append(f"{move.pod}\n")
             yield
         finally:

@@ -137,8 +137,7 @@ def is_apart(pod_class: PodClass, owned: OwnedTerm) -> bool:
 def counts_apart(cluster: Cluster, owned: OwnedTerm, *, terminating: bool) -> Int64Array:
     """The pods that a preference for being apart is about, by the number of their domain: 0 is none."""
     column = cluster.nodes.column(owned.topology_key)
-    classes = [each for label_set in owned.term.selected for each in label_set.classes]
-    pods = cluster.pods_of(classes)
+    pods = cluster.pods_selected(owned.term)
     if not terminating:
         pods = pods[~cluster.pods.terminating[pods]]
     counts = np.bincount(column.ids[cluster.pods.node[pods]], minlength=len(column.values)).astype(np.int64)

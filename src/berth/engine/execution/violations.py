@@ -68,10 +68,10 @@ def _judged(cluster: Cluster, pods: IndexArray, rules: Sequence[type[Rule]]) -> 
     bounds = np.flatnonzero(np.diff(table.pod_class[pods], prepend=-1)).tolist()
     for begin, end in pairwise([*bounds, len(pods)]):
         alike = pods[begin:end]
-        counted = cluster.find_pod(table.keys[alike[0]] or "")
-        if counted is not None and counted[0].has_execution_rules:
+        pod_class = cluster.class_at(alike[0])
+        if pod_class.has_execution_rules:
             for rule in rules:
-                found += rule.execution_violations(cluster, counted[0], alike)
+                found += rule.execution_violations(cluster, pod_class, alike)
     return sorted(found, key=lambda violation: violation.pod)
 
 

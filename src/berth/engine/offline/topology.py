@@ -248,8 +248,7 @@ class _Judge:
     def _counted(self, owned: OwnedTerm, own: IndexArray) -> tuple[dict[str, int], set[str]]:
         """Pods that the term selects, by domain, and the domains where one is with a pod of the workload."""
         cluster, column = self._cluster, self._cluster.nodes.column(owned.topology_key)
-        classes = [each for label_set in owned.term.selected for each in label_set.classes]
-        selected = cluster.pods_of(classes)
+        selected = cluster.pods_selected(owned.term)
         size = len(column.values)
         of_all = np.bincount(column.ids[cluster.pods.node[selected]], minlength=size)
         of_own = np.bincount(column.ids[cluster.pods.node[own]], minlength=size)

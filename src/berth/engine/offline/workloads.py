@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.state.cluster import Cluster
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.defaults import created
@@ -34,8 +32,8 @@ def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
     """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
     pod_class = cluster.class_of(unpinned(pod, manifest))
     nodes = cluster.nodes
-    eligible = match_required(nodes, pod_class, nodes.every_slot)
-    eligible &= match_tolerated(nodes, pod.spec.tolerations, nodes.every_slot)
+    eligible = pod_class.selects(nodes, nodes.every_slot)
+    eligible &= nodes.tolerated(pod.spec.tolerations, nodes.every_slot)
     return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules import RULES
-from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import ERROR, SKIP, SKIPPED, SUCCESS, RuleVerdict, StepStatus
+from berth.engine.rules.base import Rule
+from berth.engine.rules.verdicts import ERROR, SKIP, SKIPPED, SUCCESS, RuleVerdict, SharedVerdict, StepStatus
 from berth.engine.state.columns import IndexArray, Int64Array
-from berth.engine.state.hypothetical_removal import nobody
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval, nobody
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -71,13 +71,13 @@ def evaluate(plan: Plan) -> Evaluation:
     refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())
     feasible = order[:0] if refused else order[[int(slot) not in verdicts for slot in order]]
     prescore, scores = _scores(plan, feasible) if len(feasible) else ({}, {})
-    failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
-    totals = np.zeros(0 if failed else len(feasible), dtype=np.int64)
-    if failed:
-        return Evaluation(order, prefilter, verdicts, feasible, prescore, {}, totals, failed[0])
+    failed = (f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR)
+    if error := next(failed, None):
+        scores = {}
+    totals = np.zeros(0 if error else len(feasible), dtype=np.int64)
     for score in scores.values():
         totals += score.weight * score.normalized
-    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals)
+    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals, error)
 
 
 def _prefilter(plan: Plan) -> dict[str, StepStatus]:
@@ -137,7 +137,7 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
     count = nodes.live
     if not count:
         return NO_NODES, frozenset()
-    prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
+    prefilter = _prefilter(plan)
     for name, status in prefilter.items():
         if status.code not in (SUCCESS, SKIP):
             return f"0/{count} nodes are available: {', '.join(status.reasons)}.", frozenset((name,))
@@ -153,16 +153,26 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
         slots = slots[np.isin(slots, [nodes.slot_of[name] for name in kept if name in nodes.slot_of])]
         reasons[_unsatisfied(naming)] += count - len(slots)
         rules.update(naming)
-    for rule in plan.rules:
+    _, refusals = judge(plan.rules, slots, nobody(cluster))
+    for rule, found in refusals:
+        rules.add(rule)
+        reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
+    return sentence(count, +reasons), frozenset(rules)
+
+
+def judge(
+    rules: Iterable[Rule], slots: IndexArray, gone: HypotheticalRemoval
+) -> tuple[IndexArray, list[tuple[str, SharedVerdict]]]:
+    """The nodes that pass every rule, each without its pods in `gone`; the others by their first refusal."""
+    found: list[tuple[str, SharedVerdict]] = []
+    for rule in rules:
         if not rule.filters or not len(slots):
             continue
-        asked = slots[~rule.feasible(slots)] if isinstance(rule, NodeRule) else slots
-        for found in rule.verdicts(asked, nobody(cluster)):
-            if len(found.slots):
-                rules.add(rule.name)
-            reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
-            slots = slots[~np.isin(slots, found.slots)]
-    return sentence(count, +reasons), frozenset(rules)
+        for verdict in rule.verdicts(slots, gone):
+            if len(verdict.slots):
+                found.append((rule.name, verdict))
+                slots = slots[np.isin(slots, verdict.slots, invert=True)]
+    return slots, found
 
 
 def fit_error_on(count: int, verdict: RuleVerdict) -> str:

@@ -209,11 +209,8 @@ class NodeAnswers:
         self.error = self._prescore_error(options)
 
     def _prescore_error(self, options: Options) -> str | None:
-        failing = [
-            r for r in self.rules if r.prescore and r.prescore.code == ERROR and r.name in options.weights
-        ]
-        for rule in in_order(failing, options.version):
-            if rule.prescore:
+        for rule in in_order(self.rules, options.version):
+            if rule.prescore and rule.prescore.code == ERROR and rule.name in options.weights:
                 return f'running PreScore plugin "{rule.name}": {rule.prescore.reasons[0]}'
         return None
 
@@ -357,19 +354,19 @@ class Plan:
                 parts.append(scores)
         return answers.level, parts
 
-    def choose(self, rng: np.random.Generator | None = None, also: Int32Array | None = None) -> int | None:
-        """The best node's slot, None if no node is feasible.
-
-        Ties go to the node that came first, or are drawn with `rng`; nodes that are not 0 in `also`
-        are refused as well.
-        """
-        best = self.best(rng, also)
+    def choose(self, also: Int32Array | None = None) -> int | None:
+        """The best node's slot, None if no node is feasible."""
+        best = self.best(also=also)
         return None if best is None else best[0]
 
     def best(
         self, rng: np.random.Generator | None = None, also: Int32Array | None = None
     ) -> tuple[int, int] | None:
-        """Slot and weighted total of the node to take, None if no node is feasible."""
+        """Slot and weighted total of the node to take, None if no node is feasible.
+
+        Ties go to the node that came first, or are drawn with `rng`; nodes that are not 0 in `also`
+        are refused as well.
+        """
         if not self.cluster.nodes.live:
             return None
         blocked = self.blocked()

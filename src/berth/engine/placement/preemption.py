@@ -16,17 +16,17 @@ with the nodes whose victims have the lowest priorities.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from berth.engine.placement.evaluation import sentence
+from berth.engine.placement.evaluation import judge, sentence
 from berth.engine.placement.plan import NodeAnswers, Plan, Reader, plan_for
 from berth.engine.rules.base import NodeRule, Rule
-from berth.engine.rules.verdicts import SKIP, SUCCESS, SharedVerdict
+from berth.engine.rules.verdicts import SKIP, SUCCESS
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
@@ -236,9 +236,9 @@ class _Prospects:
         if not len(removable.pods):
             return
         everyone = HypotheticalRemoval(removable, np.ones(len(removable.pods), dtype=np.bool_))
-        helped, verdicts = _judge(plan.rules, np.unique(removable.node), everyone)
+        helped, verdicts = judge(plan.rules, np.unique(removable.node), everyone)
         self._standing[helped] = _HELPED
-        for verdict in verdicts:
+        for _, verdict in verdicts:
             if verdict.reasons not in self._reasons:
                 self._reasons.append(verdict.reasons)
             self._standing[verdict.slots] = self._reasons.index(verdict.reasons)
@@ -269,7 +269,7 @@ class _Prospects:
         for level in levels:
             if not len(unranked):
                 break
-            helped, _ = _judge(rules, unranked, HypotheticalRemoval(removable, removable.priority <= level))
+            helped, _ = judge(rules, unranked, HypotheticalRemoval(removable, removable.priority <= level))
             self._rank[helped] = level
             unranked = _except(unranked, helped)
         return slots[np.argsort(self._rank[slots], kind="stable")]
@@ -298,21 +298,6 @@ def _possible_nodes(plan: Plan, slots: IndexArray) -> IndexArray:
 def _about_pods(plan: Plan) -> list[Rule]:
     """The rules that may refuse a node for its pods; the others do not change their mind when some go."""
     return [rule for rule in plan.rules if rule.filters and not (isinstance(rule, NodeRule) and rule.static)]
-
-
-def _judge(
-    rules: Iterable[Rule], slots: IndexArray, gone: HypotheticalRemoval
-) -> tuple[IndexArray, list[SharedVerdict]]:
-    """The nodes that pass every rule, each without its pods in `gone`; the others by their first refusal."""
-    found: list[SharedVerdict] = []
-    for rule in rules:
-        if not rule.filters or not len(slots):
-            continue
-        for verdict in rule.verdicts(slots, gone):
-            if len(verdict.slots):
-                found.append(verdict)
-                slots = _except(slots, verdict.slots)
-    return slots, found
 
 
 def _except(slots: IndexArray, others: IndexArray) -> IndexArray:
@@ -427,7 +412,7 @@ def _spare(plan: Plan, removable: RemovablePods, by_node: Mapping[int, Sequence[
     for turn in range(int(turns.max()) + 1):
         asked = np.flatnonzero(turns == turn)
         gone[asked] = False
-        fitting, _ = _judge(rules, removable.node[asked], HypotheticalRemoval(removable, gone))
+        fitting, _ = judge(rules, removable.node[asked], HypotheticalRemoval(removable, gone))
         gone[asked[~np.isin(removable.node[asked], fitting)]] = True
     return gone
 

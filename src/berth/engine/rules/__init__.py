@@ -1,6 +1,6 @@
-"""The rules, one folder each, and the one list of them.
+"""The rules, one module or folder each, and the one list of them.
 
-To add a rule is to add its folder and to name its class here.
+To add a rule is to add its module and to name its class here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from berth.engine.rules.base import NodeRule, Rule, TopologyRule
 from berth.engine.rules.dynamic_resources import DynamicResources
 from berth.engine.rules.image_locality import ImageLocality
 from berth.engine.rules.inter_pod_affinity import InterPodAffinity
-from berth.engine.rules.node_affinity import NodeAffinity
+from berth.engine.rules.node_affinity import NodeAffinityRule
 from berth.engine.rules.node_declared_features import NodeDeclaredFeatures
 from berth.engine.rules.node_name import NodeName
 from berth.engine.rules.node_ports import NodePorts
@@ -37,7 +37,7 @@ RULES: tuple[type[Rule], ...] = (
     NodeName,
     NodeUnschedulable,
     TaintToleration,
-    NodeAffinity,
+    NodeAffinityRule,
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,

@@ -4,7 +4,7 @@ A rule compiled for a pod class is asked which nodes are feasible (a vector), ho
 vector), why a node is refused (in words), and which cluster event can turn a no into a yes.  Whether a
 running pod breaks it is the third question, asked about the pod's own node with the pod itself taken
 out of the counts.  The class is asked what would relax the rule (`berth.engine.rules.changes`), and
-says in its attributes what kind of rule it is.  Nothing outside a rule's folder knows it by its name.
+says in its attributes what kind of rule it is.  Nothing outside a rule's modules knows it by its name.
 
 There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
 only asked again for nodes that changed.  A `TopologyRule` depends on counts over domains that
@@ -20,6 +20,7 @@ import numpy as np
 
 from berth.engine.rules.changes import Change, Question
 from berth.engine.rules.verdicts import (
+    Cause,
     ConstraintCounts,
     FirstOfGroup,
     OwnViolations,
@@ -113,8 +114,17 @@ class Rule:
         """Only score from now on."""
         self.filters, self.prefilter = False, None
 
+    def causes(self, slot: int) -> Iterable[Cause]:
+        """Everything that is wrong with the node at `slot`; nothing if it is not refused."""
+        return ()
+
+    def first_causes(self, slot: int) -> Iterable[Cause]:
+        """Those of them that kube-scheduler comes to before it stops asking."""
+        return self.causes(slot)
+
     def verdict(self, slot: int) -> RuleVerdict | None:
         """Why the node at `slot` is refused, None if it is not."""
+        return RuleVerdict.of(self.name, self.first_causes(slot))
 
     def feasible(self, slots: Slots) -> BoolArray:
         """Which of these nodes are not refused."""
@@ -125,11 +135,9 @@ class Rule:
         raise NotImplementedError
 
     def violations(self, slot: int) -> Iterable[RuleViolation]:
-        """Everything that is wrong with the node at `slot`; nothing if it is not refused."""
-        verdict = self.verdict(slot)
-        if verdict is not None:
-            for cause in verdict.because:
-                yield RuleViolation(self.name, cause, hard=not self.for_newcomers)
+        """What a running pod breaks on the node at `slot`."""
+        for cause in self.causes(slot):
+            yield RuleViolation(self.name, cause, hard=cause.execution or not self.for_newcomers)
 
     @classmethod
     def execution_violations(
@@ -194,7 +202,10 @@ class NodeRule(Rule):
 
     def normalized(self, raw: IntArray) -> IntArray:
         """Raw scores of the feasible nodes on the common scale 0 to 100."""
-        return scale_to_max(raw, reverse=self.less_is_better) if self.scaling else raw
+        if not self.scaling:
+            return raw
+        top = int(raw.max(initial=0))
+        return scale_table(top, reverse=self.less_is_better)[np.clip(raw, 0, top)]
 
     def scored(self, slots: IndexArray) -> tuple[Int64Array, Int64Array]:
         raw = self.raw(slots).astype(np.int64)
@@ -295,15 +306,8 @@ def shared(verdicts: Iterable[tuple[int, RuleVerdict | None]]) -> list[SharedVer
     return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
 
 
-def scale_to_max(raw: IntArray, *, reverse: bool = False) -> Int64Array:
-    """kube-scheduler's default normalization: proportional to the highest score."""
-    top = int(raw.max(initial=0))
-    table = scale_table(top, reverse=reverse)
-    return table[np.clip(raw, 0, top)]
-
-
 def scale_table(top: int, *, reverse: bool) -> Int64Array:
-    """Raw score (0 to `top`) -> normalized score."""
+    """Raw score (0 to `top`) -> normalized score, proportional to the highest as by default upstream."""
     raw = np.arange(top + 1, dtype=np.int64)
     if top == 0:
         return np.full(1, MAX_SCORE if reverse else 0, dtype=np.int64)

@@ -18,7 +18,7 @@ from berth.engine.rules.verdicts import Cause, RuleVerdict, WorkloadOf, words_of
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
-from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affinity
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affinity, without_annotation
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Node, Pod, PodSpec
 from berth.kube.text.near import nearest
@@ -254,10 +254,6 @@ def label_changes(question: Question, wanted: Iterable[tuple[str, str]]) -> Iter
 
 def with_effective_affinity(pod: Pod, gates: FeatureGates) -> Pod:
     """The pod with the rules of its annotation moved to where all others stand."""
-    annotations = pod.metadata.annotations or {}
-    if AFFINITY_ANNOTATION not in annotations:
+    if AFFINITY_ANNOTATION not in (pod.metadata.annotations or {}):
         return pod
-    others = {key: value for key, value in annotations.items() if key != AFFINITY_ANNOTATION}
-    metadata = replace(pod.metadata, annotations=others or None)
-    spec = replace(pod.spec, affinity=effective_affinity(pod, gates))
-    return replace(pod, metadata=metadata, spec=spec)
+    return replace(without_annotation(pod), spec=replace(pod.spec, affinity=effective_affinity(pod, gates)))

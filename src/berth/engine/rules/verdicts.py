@@ -16,7 +16,8 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
 from berth.engine.state.columns import IndexArray
 from berth.kube.amounts.quantity import QuantityError, parse
-from berth.kube.selectors import MATCHES_NOTHING
+from berth.kube.selectors import MATCHES_NOTHING, NodeTerms
+from berth.kube.well_known import UNSCHEDULABLE
 
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
@@ -44,6 +45,7 @@ class Reason:
         varies: The values that may differ between nodes that are refused for the same reason.
         waits_for: What a pod waits for that is refused for it, with the same holes.
         events: What has to happen for that.
+        resolvable: Whether it may help to evict other pods.
     """
 
     code: str
@@ -53,6 +55,11 @@ class Reason:
     varies: tuple[str, ...] = ()
     waits_for: str = ""
     events: tuple[type[ClusterEvent], ...] = ()
+    resolvable: bool = False
+
+    @property
+    def verdict_code(self) -> str:
+        return UNSCHEDULABLE if self.resolvable else UNRESOLVABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +204,16 @@ def _grouped(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
     return " and ".join(named)
 
 
+def found_label(labels: Mapping[str, str], key: str) -> str:
+    return f"{key}={labels[key]}" if key in labels else f"no label {key}"
+
+
+def found_labels(selector: NodeTerms, labels: Mapping[str, str]) -> str:
+    """What a node with these labels has of those that a node selector looks at."""
+    keys = dict.fromkeys(requirement.key for term in selector.terms for requirement in term.labels)
+    return ", ".join(found_label(labels, key) for key in keys)
+
+
 # --- verdicts and violations ----------------------------------------------------------------------
 
 
@@ -216,10 +233,14 @@ class RuleVerdict:
     because: tuple[Cause, ...] = ()
 
     @classmethod
-    def of(cls, rule: str, code: str, because: Iterable[Cause]) -> RuleVerdict:
-        """The verdict for some causes, each of which has a sentence of kube-scheduler's."""
-        because = tuple(because)
-        return cls(rule, code, tuple(dict.fromkeys(cause.sentence for cause in because)), because)
+    def of(cls, rule: str, causes: Iterable[Cause]) -> RuleVerdict | None:
+        """The verdict for some causes, each of which has a sentence of kube-scheduler's; None without any."""
+        because = tuple(causes)
+        if not because:
+            return None
+        resolvable = all(cause.reason.resolvable for cause in because)
+        reasons = tuple(dict.fromkeys(cause.sentence for cause in because))
+        return cls(rule, UNSCHEDULABLE if resolvable else UNRESOLVABLE, reasons, because)
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -325,6 +346,10 @@ class SharedVerdict:
     slots: IndexArray
     code: str
     reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, slots: IndexArray, reason: Reason) -> SharedVerdict:
+        return cls(slots, reason.verdict_code, (reason.sentence,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -71,12 +72,6 @@ class ClassTable:
             user.class_joins(pod_class)
         return pod_class
 
-    def mask(self, classes: Iterable[PodClass]) -> BoolArray:
-        """Class number -> whether it is one of these."""
-        mask = np.zeros(len(self.by_number), dtype=np.bool_)
-        mask[[c.number for c in classes]] = True
-        return mask
-
     def _sweep(self) -> None:
         """Forget classes that nothing runs or plans, and what only they used."""
         for pod_class in list(self.by_key.values()):
@@ -103,6 +98,7 @@ class ClassTable:
 # --- counts of pods per topology domain, kept up to date as pods come and go ----------------------
 
 
+@dataclass(slots=True, eq=False)
 class Counter:
     """A weighted count of pods per domain of one topology.
 
@@ -111,51 +107,32 @@ class Counter:
 
     Attributes:
         column: The topology; None counts per node.
-        unlabelled: Pods on nodes without the label are counted, too.
+        size: How many domains there may be.
         eligible: Nodes whose pods count; None for all.
         living_only: Terminating pods do not count.
+        unlabelled: Pods on nodes without the label are counted, too.
         total: Sum of all counts.
         version: Grows with every change.
     """
 
-    __slots__ = (
-        "_changed",
-        "_changed_since",
-        "_counts",
-        "_size",
-        "_sums",
-        "classes",
-        "column",
-        "eligible",
-        "living_only",
-        "total",
-        "unlabelled",
-        "version",
-    )
+    column: LabelColumn | None
+    size: int
+    eligible: BoolArray | None = None
+    living_only: bool = False
+    unlabelled: bool = False
+    classes: dict[PodClass, None] = field(default_factory=dict, init=False)
+    total: int = field(default=0, init=False)
+    version: int = field(default=0, init=False)
+    _counts: Int32Array | None = field(default=None, init=False)
+    # By domain, while nobody asked for counts.
+    _sums: dict[int, int] = field(default_factory=dict, init=False)
+    # The domain of every change since a version.
+    _changed: list[int] = field(default_factory=list, init=False)
+    _changed_since: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        column: LabelColumn | None,
-        size: int,
-        *,
-        eligible: BoolArray | None = None,
-        living_only: bool = False,
-        unlabelled: bool = False,
-    ) -> None:
-        self.column = column
-        self._size = size
-        self._counts: Int32Array | None = None
-        self._sums: dict[int, int] = {}  # by domain, while nobody asked for counts
-        self.eligible = eligible
-        self.living_only = living_only
-        self.unlabelled = unlabelled
-        self.classes: dict[PodClass, None] = {}
-        self.total = 0
-        self.version = 0
-        self._changed: list[int] = []  # the domain of every change since a version
-        self._changed_since = 0
-        if column is not None:
-            column.dependents[self] = None
+    def __post_init__(self) -> None:
+        if self.column is not None:
+            self.column.dependents[self] = None
 
     @property
     def counts(self) -> Int32Array:
@@ -164,14 +141,14 @@ class Counter:
         Where every pod is another, most counters are never asked: they get no table over all nodes.
         """
         if self._counts is None:
-            self._counts = np.zeros(self._size, dtype=np.int32)
+            self._counts = np.zeros(self.size, dtype=np.int32)
             for domain, total in self._sums.items():
                 self._counts[domain] = total
             self._sums.clear()
         return self._counts
 
     def grow(self, size: int) -> None:
-        self._size = size
+        self.size = size
         if self._counts is not None:
             self._counts = grown(self._counts, size)
 
@@ -219,7 +196,7 @@ class Counter:
             keep = self.eligible[slots]
             slots, weights = slots[keep], weights[keep]
         domains = slots + 1 if self.column is None else self.column.ids[slots]
-        sums = np.bincount(domains, weights=weights, minlength=self._size)
+        sums = np.bincount(domains, weights=weights, minlength=self.size)
         counts = self._counts = sums.astype(np.int32)
         if not self.unlabelled:
             counts[0] = 0
@@ -231,6 +208,7 @@ class Counter:
 # --- the compiled rules that are kept for placing more pods of a class ----------------------------
 
 
+@dataclass(slots=True, eq=False)
 class ChangeLog:
     """The node slots that changed, in order; readers remember how far they have read.
 
@@ -238,11 +216,9 @@ class ChangeLog:
         end: How many changes there were so far.
     """
 
-    __slots__ = ("_entries", "_start", "end")
-
-    def __init__(self) -> None:
-        self._entries: list[int] = []
-        self._start = self.end = 0
+    end: int = 0
+    _entries: list[int] = field(default_factory=list)
+    _start: int = 0
 
     def append(self, slot: int, keep: int) -> None:
         """Note a change; at least so many are kept."""

@@ -16,10 +16,11 @@ import numpy as np
 from berth.engine.state.classes import ChangeLog, ClassTable, Counter, PlanCache
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, LabelColumn, take_out
 from berth.engine.state.identity import class_key, identity_of, spreading_owner, with_labels, without
-from berth.engine.state.matching import MatchIndex, Owners, keys_selected_by
+from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pod_class import PodClass, Term
 from berth.engine.state.resource_claims import ResourceClaimIndex
+from berth.engine.state.spread_constraints import Owners, keys_selected_by
 from berth.engine.state.tables import NOWHERE, NodeTable, PodTable
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, WorkloadBase
@@ -89,7 +90,7 @@ class Cluster:
         self.plans.node_joins(slot)
         for pod in self._on_missing_nodes.pop(name, ()):
             del self._missing_node_of[pod]
-            self._settle(pod, self._class(pod), slot)
+            self._settle(pod, self.class_at(pod), slot)
         self._node_changed(slot)
         return slot
 
@@ -98,7 +99,7 @@ class Cluster:
         slot = self.nodes.slot_of[name]
         pods = self._pods_on[slot]
         for pod in list(pods):
-            pod_class = self._class(pod)
+            pod_class = self.class_at(pod)
             self._count(pod, pod_class, slot, -1)
             self._book(pod_class, slot, -1)
             self.pods.node[pod] = NOWHERE
@@ -136,12 +137,12 @@ class Cluster:
             return
         pods = self._pods_on[slot]
         for pod in pods:
-            self._count(pod, self._class(pod), slot, -1)
+            self._count(pod, self.class_at(pod), slot, -1)
         self.plans.node_leaves(slot)
         self.nodes.update(slot, node)
         self.plans.node_joins(slot)
         for pod in pods:
-            self._count(pod, self._class(pod), slot, 1)
+            self._count(pod, self.class_at(pod), slot, 1)
         self._node_changed(slot)
 
     def _node_changed(self, slot: int) -> None:
@@ -232,7 +233,7 @@ class Cluster:
 
     def remove_pod(self, key: str) -> None:
         pod = self.pods.index[key]
-        pod_class, slot = self._class(pod), self.pods.node.item(pod)
+        pod_class, slot = self.class_at(pod), self.pods.node.item(pod)
         if slot == NOWHERE:
             take_out(self._on_missing_nodes, self._missing_node_of.pop(pod), pod)
         else:
@@ -251,7 +252,7 @@ class Cluster:
         pod = self.pods.index.get(key)
         if pod is None:
             return None
-        return self._class(pod), self._node_of(pod), self.pods.terminating.item(pod)
+        return self.class_at(pod), self._node_of(pod), self.pods.terminating.item(pod)
 
     def identity_at(self, key: str) -> dict[str, str] | None:
         """The labels of a pod that is counted which its class did not show."""
@@ -260,23 +261,34 @@ class Cluster:
     def identify(self, key: str, identity: dict[str, str] | None) -> None:
         """Take over the labels of a pod that is counted which its class does not show."""
         pod = self.pods.index[key]
-        if identity is None:
-            self._identities.pop(pod, None)
-        else:
+        self._identities.pop(pod, None)
+        if identity is not None:
             self._identities[pod] = identity
 
     @contextmanager
-    def without(self, *keys: str) -> Iterator[list[PodClass]]:
-        """The cluster as it would be without some pods; yields their classes."""
+    def without(self, *keys: str) -> Iterator[None]:
+        """The cluster as it would be without some pods."""
+        with self.restored(*keys) as pods:
+            for key in pods:
+                self.remove_pod(key)
+            yield
+
+    @contextmanager
+    def restored(self, *keys: str) -> Iterator[dict[str, PodClass]]:
+        """Whatever becomes of some pods, they are back as they were in the end; yields their classes."""
         pods = [self._counted(self.pods.index[key]) for key in dict.fromkeys(keys)]
-        for pod in pods:
-            self.remove_pod(pod.key)
         try:
-            yield [pod.pod_class for pod in pods]
+            yield {pod.key: pod.pod_class for pod in pods}
         finally:
-            # Slots freed last are given out first: this way every pod gets its own back.
-            for pod in reversed(pods):
+            # Slots freed last are given out first: in this order every pod gets its own back.
+            gone = [pod for pod in pods if not self.has_pod(pod.key)]
+            for pod in reversed(gone):
                 self._put_back(pod)
+            if len(gone) < len(pods):
+                for pod in pods:
+                    self.remove_pod(pod.key)
+                for pod in reversed(pods):
+                    self._put_back(pod)
 
     def _node_of(self, pod: int) -> str:
         slot = self.pods.node.item(pod)
@@ -285,7 +297,7 @@ class Cluster:
     def _counted(self, pod: int) -> _Counted:
         return _Counted(
             self.pods.keys[pod] or "",
-            self._class(pod),
+            self.class_at(pod),
             self._node_of(pod),
             self.pods.terminating.item(pod),
             self._identities.get(pod),
@@ -301,7 +313,7 @@ class Cluster:
 
     def pods_on(self, node_name: str) -> Iterator[tuple[str, PodClass]]:
         for pod in sorted(self._pods_on[self.nodes.slot_of[node_name]]):
-            yield self.pods.keys[pod] or "", self._class(pod)
+            yield self.pods.keys[pod] or "", self.class_at(pod)
 
     def _settle(self, pod: int, pod_class: PodClass, slot: int) -> None:
         self.pods.node[pod] = slot
@@ -309,7 +321,8 @@ class Cluster:
         self._count(pod, pod_class, slot, 1)
         self._book(pod_class, slot, 1)
 
-    def _class(self, pod: int) -> PodClass:
+    def class_at(self, pod: int) -> PodClass:
+        """The class of a pod that is counted, by its number in the pod table."""
         found = self._class_by_number[self.pods.pod_class.item(pod)]
         if found is None:
             raise KeyError(pod)
@@ -421,21 +434,22 @@ class Cluster:
 
     def labels_of(self, pod: int) -> Mapping[str, str]:
         """All labels of a pod, those its class does not show included."""
-        return {**self._class(pod).labels, **self._identities.get(pod, {})}
+        return {**self.class_at(pod).labels, **self._identities.get(pod, {})}
 
     def any_pod(self, classes: Collection[PodClass], column: LabelColumn | None) -> bool:
         """Whether a pod of these classes runs on a node that has the column's label."""
-        slots = self.pods.node[self._pods_of(self.classes.mask(classes))]
+        slots = self.pods.node[self.pods_of(classes)]
         return bool(len(slots)) if column is None else bool((column.ids[slots] > 0).any())
 
     def pods_of(self, classes: Collection[PodClass]) -> IndexArray:
         """The pods of these classes that are on nodes."""
-        return self._pods_of(self.classes.mask(classes))
+        mask = np.zeros(len(self.classes.by_number), dtype=np.bool_)
+        mask[[pod_class.number for pod_class in classes]] = True
+        return self._pods_of(mask)
 
-    def pods_in_domain(self, classes: Collection[PodClass], key: str, domain: int, limit: int) -> list[str]:
-        pods = self._pods_of(self.classes.mask(classes))
-        there = pods[self.nodes.column(key).ids[self.pods.node[pods]] == domain]
-        return sorted(filter(None, (self.pods.keys[pod] for pod in there[:limit])))
+    def pods_selected(self, term: Term) -> IndexArray:
+        """The pods on nodes that a term selects."""
+        return self.pods_of([each for label_set in term.selected for each in label_set.classes])
 
     def _pods_of(self, classes: BoolArray) -> IndexArray:
         """The pods on nodes whose class is in the mask."""

@@ -90,9 +90,8 @@ class HypotheticalRemoval:
         found: dict[int, Counted[ClaimKey]] = {}
         cluster = self._removable.cluster
         for pod in self._removable.pods[uses & self._gone].tolist():
-            counted = cluster.find_pod(cluster.pods.keys[pod] or "")
-            if counted is not None:
-                found.setdefault(int(cluster.pods.node[pod]), Counted()).update(counted[0].volume_keys)
+            slot, keys = cluster.pods.node.item(pod), cluster.class_at(pod).volume_keys
+            found.setdefault(slot, Counted()).update(keys)
         return found
 
     def _by_node(self, name: Hashable, value: Callable[[PodClass], int]) -> Int64Array:

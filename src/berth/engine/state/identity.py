@@ -60,7 +60,6 @@ def with_labels(pod: Pod, more: Mapping[str, str]) -> Pod:
 def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
     """Equal for pods that ask for the same thing."""
     meta, spec = pod.metadata, pod.spec
-    annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
     volumes = _relevant(spec.volumes) if spec.volumes else None
     # The claims of ephemeral volumes are named after their pod.
     named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
@@ -74,48 +73,41 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
             node_name,
             meta.namespace,
             meta.labels or None,
-            annotation,
             spreading_owner(meta),
-            spec.containers,
-            spec.init_containers,
-            spec.node_selector,
             spec.affinity,
-            spec.tolerations,
             spec.topology_spread_constraints,
-            spec.overhead,
-            spec.resources,
-            spec.host_network,
-            spec.host_users,
             spec.priority,
             spec.preemption_policy,
             spec.scheduling_gates,
             volumes,
             named,
             devices,
-            resizing(pod.status),
+            _of_nodes(pod),
         )
     )
 
 
 def node_key(pod: Pod) -> bytes:
     """Equal for pods without claims that ask the same of a node, whoever else runs."""
-    spec = pod.spec
-    annotations = pod.metadata.annotations
-    return _encoder.encode(
-        (
-            annotations.get(AFFINITY_ANNOTATION) if annotations else None,
-            spec.affinity.node_affinity if spec.affinity else None,
-            spec.node_selector,
-            spec.tolerations,
-            spec.containers,
-            spec.init_containers,
-            [volume.image for volume in spec.volumes or () if volume.image],
-            spec.overhead,
-            spec.resources,
-            spec.host_network,
-            spec.host_users,
-            resizing(pod.status),
-        )
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    images = [volume.image for volume in pod.spec.volumes or () if volume.image]
+    return _encoder.encode((affinity, images, _of_nodes(pod)))
+
+
+def _of_nodes(pod: Pod) -> tuple[object, ...]:
+    """What a pod asks of a node, but for its affinity and its volumes."""
+    spec, annotations = pod.spec, pod.metadata.annotations
+    return (
+        annotations.get(AFFINITY_ANNOTATION) if annotations else None,
+        spec.node_selector,
+        spec.tolerations,
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources,
+        spec.host_network,
+        spec.host_users,
+        resizing(pod.status),
     )
 
 

@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from berth.engine.state.columns import take_out
 from berth.engine.state.identity import IDENTITY_LABELS
-from berth.engine.state.pod_class import Anchor, LabelSet, PodClass, Term
-from berth.kube.objects import ReplicationController, Service, WorkloadBase
-from berth.kube.selectors import NOTHING, Selector, parse_label_selector, selected_keys, selector_from_labels
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import Anchor, LabelSet, OwnedTerm, Term
+from berth.kube.defaults import NAMESPACE_NAME_LABEL
+from berth.kube.selectors import EXISTS, Requirement, Selector
 
 _ANY_VALUE = None
 # A label with more values than this, which no selector looks at, is no reason to tell pods apart.
@@ -23,6 +24,8 @@ _MANY_VALUES = 64
 
 _TermKey = tuple[Selector, frozenset[str] | None, Selector | None]
 _NO_LABELS: Mapping[str, str] = {}
+# Every namespace has this label.
+_EXISTS = Requirement(NAMESPACE_NAME_LABEL, EXISTS)
 
 
 class MatchIndex:
@@ -214,55 +217,39 @@ def _anchor_choices(selector: Selector) -> list[tuple[Anchor, ...]]:
     return [((existing[0], _ANY_VALUE),)] if existing else []
 
 
-# --- services and controllers, as far as default spreading asks which pods belong together --------
+# --- how the terms of a pod are read that is judged itself ----------------------------------------
 
 
-class Owners:
-    """What selects pods, by namespace and name."""
-
-    def __init__(self) -> None:
-        self._services: dict[str, dict[str, Mapping[str, str]]] = {}
-        self._controllers: dict[tuple[str, str, str], Selector] = {}
-
-    def set(self, owner: Service | WorkloadBase | ReplicationController, kind: str | None) -> bool:
-        """Take note of a service or a controller. True if what it selects has changed, as for `remove`."""
-        namespace, name = owner.metadata.namespace or "default", owner.metadata.name or ""
-        if isinstance(owner, Service):
-            if owner.spec.selector is None:  # selects nothing, unlike an empty selector
-                return self.remove("Service", namespace, name)
-            services = self._services.setdefault(namespace, {})
-            changed = services.get(name) != owner.spec.selector
-            services[name] = owner.spec.selector
-            return changed
-        if isinstance(owner, ReplicationController):
-            key, selector = "ReplicationController", selector_from_labels(owner.spec.selector)
-        else:
-            key, selector = kind or owner.kind or "", parse_label_selector(owner.spec.selector)
-        changed = self._controllers.get((key, namespace, name)) != selector
-        self._controllers[key, namespace, name] = selector
-        return changed
-
-    def remove(self, kind: str, namespace: str, name: str) -> bool:
-        if kind == "Service":
-            return self._services.get(namespace, {}).pop(name, None) is not None
-        return self._controllers.pop((kind, namespace, name), None) is not None
-
-    def default_selector(self, pod_class: PodClass) -> Selector:
-        """What the pod's services and its controller select together; everything if there are none."""
-        merged: dict[str, str] = {}
-        for selector in self._services.get(pod_class.namespace, {}).values():
-            if selector_from_labels(selector).matches(pod_class.labels):
-                merged.update(selector)
-        if pod_class.owner is not None:
-            kind, name = pod_class.owner
-            controller = self._controllers.get((kind, pod_class.namespace, name), NOTHING)
-            if not controller.nothing:
-                return selector_from_labels(merged).also(controller.requirements)
-        return selector_from_labels(merged)
+def reads_everywhere(owned: OwnedTerm, options: Options) -> bool:
+    """Whether upstream lets a term of the pod it judges cover all namespaces; see `KubernetesVersion`."""
+    if options.exact_namespace_selectors or options.version.exact_namespace_selectors:
+        return False
+    selector = owned.term.namespace_selector
+    return selector is not None and selector.matches({})
 
 
-def keys_selected_by(owner: Service | WorkloadBase | ReplicationController) -> Iterable[str]:
-    """The labels that its selector looks at."""
-    if isinstance(owner, (Service, ReplicationController)):
-        return owner.spec.selector or ()
-    return selected_keys(owner.spec.selector)
+def as_incoming(index: MatchIndex, owned: OwnedTerm, options: Options) -> Term:
+    """A term as upstream reads it for the pod it judges."""
+    if reads_everywhere(owned, options):
+        return index.term(owned.term.selector, None)
+    selector = owned.term.namespace_selector
+    if not options.version.exact_namespace_selectors or selector is None or not selector.requirements:
+        return owned.term
+    if not selector.matches({}):
+        return owned.term
+    # The selector is looked up among the namespaces there are; what the pods of others are in, is in none.
+    return index.term(owned.term.selector, owned.term.namespaces, selector.also((_EXISTS,)))
+
+
+def incoming(index: MatchIndex, terms: Iterable[OwnedTerm], options: Options) -> list[tuple[Term, OwnedTerm]]:
+    """Terms as they are read, and as the pod carries them."""
+    return [(as_incoming(index, owned, options), owned) for owned in terms]
+
+
+def wanted_by(required: Collection[tuple[Term, OwnedTerm]], theirs: LabelSet) -> bool:
+    """Whether such pods are peers: one pod must match all terms."""
+    return bool(required) and all(theirs in term.selected for term, _ in required)
+
+
+def avoided_by(term: Term, theirs: LabelSet, options: Options) -> bool:
+    return theirs in term.selected and theirs.namespace not in options.daemon_namespaces

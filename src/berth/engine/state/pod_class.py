@@ -9,14 +9,15 @@ defined together: a class has one label set and owns terms, and each of those li
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.identity import node_key, resizing, spreading_owner
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
-from berth.engine.state.tables import ANY_IP, HostPort
+from berth.engine.state.tables import ANY_IP, HostPort, NodeTable
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.amounts.resource_lists import is_sidecar
 from berth.kube.gates import enabled_constraints
@@ -109,6 +110,7 @@ class ClassWatcher(Protocol):
     def consider(self, pod_class: PodClass) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class LabelSet:
     """The pods of one namespace with one set of labels; pods that have both alike share it.
 
@@ -118,16 +120,14 @@ class LabelSet:
         watchers: Rules of incoming pods with these labels, to be told of new owners of such terms.
     """
 
-    __slots__ = ("classes", "labels", "namespace", "terms", "watchers")
-
-    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
-        self.namespace = namespace
-        self.labels = labels
-        self.terms: dict[Term, None] = {}
-        self.classes: dict[PodClass, None] = {}
-        self.watchers: dict[ClassWatcher, None] = {}
+    namespace: str
+    labels: Mapping[str, str]
+    terms: dict[Term, None] = field(default_factory=dict)
+    classes: dict[PodClass, None] = field(default_factory=dict)
+    watchers: dict[ClassWatcher, None] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class Term:
     """A selector over the pods of some namespaces.
 
@@ -140,22 +140,13 @@ class Term:
         watchers: Rules that count the pods it selects.
     """
 
-    __slots__ = ("anchors", "namespace_selector", "namespaces", "owners", "selected", "selector", "watchers")
-
-    def __init__(
-        self,
-        selector: Selector,
-        namespaces: frozenset[str] | None,
-        namespace_selector: Selector | None,
-        anchors: tuple[Anchor, ...] = (),
-    ) -> None:
-        self.selector = selector
-        self.namespaces = namespaces
-        self.namespace_selector = namespace_selector
-        self.anchors = anchors
-        self.selected: dict[LabelSet, None] = {}
-        self.owners: dict[PodClass, None] = {}
-        self.watchers: dict[ClassWatcher, None] = {}
+    selector: Selector
+    namespaces: frozenset[str] | None
+    namespace_selector: Selector | None
+    anchors: tuple[Anchor, ...] = ()
+    selected: dict[LabelSet, None] = field(default_factory=dict)
+    owners: dict[PodClass, None] = field(default_factory=dict)
+    watchers: dict[ClassWatcher, None] = field(default_factory=dict)
 
     def watch(self, watcher: ClassWatcher) -> None:
         """Tell a rule of every class that it selects, starting with those already there."""
@@ -360,6 +351,19 @@ class PodClass:
     @cached_property
     def required_nodes(self) -> tuple[RequiredNodes, ...]:
         return required_nodes(self._stated)
+
+    def selects(self, nodes: NodeTable, slots: Slots) -> BoolArray:
+        """Which nodes satisfy what such a pod itself requires of them (not `addedAffinity`)."""
+        matches = nodes.matching(self.node_selector.requirements if self.node_selector else (), slots)
+        for required in self.required_nodes:
+            matches &= nodes.matching_terms(required.selector, slots)
+        return matches
+
+    def selects_node(self, labels: Mapping[str, str], name: str) -> bool:
+        """`selects` of one node, given by its labels and name."""
+        return (self.node_selector is None or self.node_selector.matches(labels)) and all(
+            required.selector.matches(labels, name) for required in self.required_nodes
+        )
 
     @cached_property
     def preferred_nodes(self) -> tuple[WeightedNodeTerm, ...]:

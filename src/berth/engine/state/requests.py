@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from berth.kube.amounts import quantity
-from berth.kube.amounts.resource_lists import is_sidecar
+from berth.kube.amounts.resource_lists import add, combined, raise_to
 from berth.kube.amounts.resource_names import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -129,36 +129,16 @@ class PodFootprint(Footprint):
 
 def aggregate(
     spec: PodSpec,
-    missing: Mapping[str, int],
+    missing: Exact,
     lasting: Callable[[Container], Exact],
     preparing: Callable[[Container], Exact],
 ) -> Exact:
-    """What containers need at most at any time.
-
-    Args:
-        spec: The pod.
-        missing: What a container is taken to need of the resources it says nothing about.
-        lasting: What a container needs that runs as long as the pod.
-        preparing: What one needs that has ended by then.
-    """
-    total: Exact = {}
-    for container in spec.containers or ():
-        add(total, {**missing, **lasting(container)})
-    sidecars: Exact = {}
-    highest: Exact = {}
-    for container in spec.init_containers or ():
-        if is_sidecar(container):
-            wanted = {**missing, **lasting(container)}
-            add(total, wanted)
-            add(sidecars, wanted)
-            raise_to(highest, sidecars)
-        else:
-            # Runs before the pod's containers, but beside the sidecars started so far.
-            wanted = {**missing, **preparing(container)}
-            add(wanted, sidecars)
-            raise_to(highest, wanted)
-    raise_to(total, highest)
-    return total
+    """`combined` where a container is taken to need what is `missing` of the resources it does not name."""
+    return combined(
+        spec,
+        lambda container: {**missing, **lasting(container)},
+        lambda container: {**missing, **preparing(container)},
+    )
 
 
 def pod_level_requests(spec: PodSpec) -> ResourceList:
@@ -184,17 +164,6 @@ def requested(resources: ResourceRequirements | None) -> Exact:
 
 def desired(container: Container) -> Exact:
     return requested(container.resources)
-
-
-def add(total: Exact, more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def raise_to(total: Exact, other: Mapping[str, int]) -> None:
-    for name, amount in other.items():
-        if name not in total or amount > total[name]:
-            total[name] = amount
 
 
 def most_of(first: Exact, *others: Exact) -> Exact:
@@ -255,6 +224,19 @@ def units_of(resources: ResourceList | None) -> dict[str, int]:
         for name, raw in (resources or {}).items()
         if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name)
     }
+
+
+def in_bytes(resource: str) -> bool:
+    return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def spelled(resource: str, amount: int) -> str:
+    """Units as a person would write them: ``500m``, ``1536Mi``, ``2``."""
+    if resource == CPU:
+        return quantity.format_quantity(f"{amount}m")
+    if in_bytes(resource) and amount and amount % 1024 == 0:
+        return quantity.format_quantity(f"{amount // 1024}Ki")
+    return str(amount)
 
 
 def pod_requests(

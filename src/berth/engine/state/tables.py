@@ -21,9 +21,9 @@ from berth.engine.state.columns import (
 )
 from berth.engine.state.requests import Requests, units_of
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from berth.kube.objects import Node, Taint
-from berth.kube.selectors import Requirement
-from berth.kube.taints import taints_of
+from berth.kube.objects import Node, Taint, Toleration
+from berth.kube.selectors import NodeTerm, NodeTerms, Requirement
+from berth.kube.taints import first_untolerated, taints_of
 
 ANY_IP = "0.0.0.0"  # noqa: S104 - the address in a port's hostIP, not one Berth listens on
 
@@ -102,6 +102,29 @@ class NodeTable:
             column = self.column(requirement.key)
             matches &= column.table(requirement)[column.ids[slots]]
         return matches
+
+    def matching_term(self, term: NodeTerm, slots: Slots) -> BoolArray:
+        """Which of these nodes a term of a node selector takes."""
+        if term.errors:
+            return np.zeros_like(self.alive[slots])
+        matches = self.matching(term.labels, slots)
+        for requirement in term.fields:
+            named = np.zeros(self.capacity, dtype=np.bool_)
+            named[[self.slot_of[name] for name in requirement.values if name in self.slot_of]] = True
+            matches &= named[slots] if requirement.operator == "In" else ~named[slots]
+        return matches
+
+    def matching_terms(self, selector: NodeTerms, slots: Slots) -> BoolArray:
+        """Which of these nodes a node selector takes."""
+        matches = np.zeros_like(self.alive[slots])
+        for term in selector.terms:
+            matches |= self.matching_term(term, slots)
+        return matches
+
+    def tolerated(self, tolerations: Iterable[Toleration] | None, slots: Slots) -> BoolArray:
+        """Which of these nodes have no taint that keeps pods with these tolerations away."""
+        passes = [first_untolerated(tolerations, taints) is None for taints in self.taints.values]
+        return np.array(passes, dtype=np.bool_)[self.taints.ids[slots]]
 
     def row(self, resource: str) -> int:
         found = self.resource_rows.get(resource)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.taint_toleration.taints import describe
 from berth.engine.state.columns import Int64Array
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
 from berth.fleet.placement.fleet import Fleet, PlacementAttempt, PlacementDecision
@@ -27,7 +26,7 @@ from berth.kube.karmada import (
 )
 from berth.kube.objects import Key, Toleration
 from berth.kube.selectors import parse_label_selector
-from berth.kube.taints import untolerated
+from berth.kube.taints import described, untolerated
 from berth.kube.well_known import UNSCHEDULABLE
 
 FITS, DOES_NOT_FIT = "Fits", "DoesNotFit"
@@ -352,7 +351,7 @@ def _with_tolerations(fleet: Fleet, binding: Binding, placement: Placement) -> I
     seen = set()
     for view in fleet.clusters.views:
         for taint in untolerated(tolerations, (view.spec.taints or ()) if view is not None else ()):
-            words = describe(taint)
+            words = described(taint)
             if words not in seen:
                 seen.add(words)
                 operator = "Equal" if taint.value else "Exists"

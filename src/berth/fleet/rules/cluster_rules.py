@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from berth.engine.rules.taint_toleration.taints import describe, first_untolerated
 from berth.engine.state.columns import Int64Array
 from berth.fleet.rules.base import MAX_SCORE, ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.strategy import is_workload
 from berth.kube.karmada import ClusterAffinity, MemberCluster
-from berth.kube.taints import NO_EXECUTE, untolerated
+from berth.kube.taints import NO_EXECUTE, described, first_untolerated, untolerated
 
 
 class ClusterAffinityRule(ClusterRule):
@@ -64,14 +63,14 @@ class TaintTolerationRule(ClusterRule):
         for name, view in query.placed_on():
             for taint in untolerated(query.placement.cluster_tolerations, view.spec.taints or ()):
                 if taint.effect == NO_EXECUTE:
-                    yield f"{name} has the untolerated taint {describe(taint)}"
+                    yield f"{name} has the untolerated taint {described(taint)}"
 
 
 def _tainted(query: PlacementQuery, slot: int) -> str:
     view = query.clusters.views[slot]
     taints = (view.spec.taints or ()) if view is not None else ()
     taint = first_untolerated(query.placement.cluster_tolerations, taints)
-    return f"cluster(s) had untolerated taint {{{describe(taint) if taint else ''}}}"
+    return f"cluster(s) had untolerated taint {{{described(taint) if taint else ''}}}"
 
 
 class ApiEnablementRule(ClusterRule):

@@ -93,6 +93,8 @@ class Quantity:
         theirs = other.unscaled * _power(-steps) if steps < 0 else other.unscaled
         return mine > theirs
 
+    __gt__ = exceeds
+
     def equals(self, other: Quantity) -> bool:
         """Whether both are the same amount, however they are spelled."""
         return not self.exceeds(other) and not other.exceeds(self)
@@ -115,6 +117,8 @@ class Quantity:
         total = left + right
         fits = all(-_MAX - 1 <= number <= _MAX for number in (left, right, total))
         return Quantity(total, exponent, form, wide or not fits)
+
+    __add__ = plus
 
     def minus(self, other: Quantity) -> Quantity:
         return self.plus(replace(other, unscaled=-other.unscaled, text=None))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
+from typing import TypeVar
 
 from berth.kube.amounts.quantity import Quantity, QuantityError, read, stored
 from berth.kube.objects import Container, PodSpec, RawQuantity, ResourceList, ResourceRequirements
 
+_Amount = TypeVar("_Amount", int, Quantity)
 Amounts = Mapping[str, Quantity]
 Reader = Callable[[RawQuantity], Quantity]
 ListOf = Callable[[ResourceRequirements], ResourceList | None]
@@ -40,10 +42,17 @@ def positive(raw: RawQuantity | None) -> bool:
         return False
 
 
-def add(total: dict[str, Quantity], more: Amounts) -> None:
+def add(total: dict[str, _Amount], more: Mapping[str, _Amount]) -> None:
     for name, amount in more.items():
         known = total.get(name)
-        total[name] = amount if known is None else known.plus(amount)
+        total[name] = amount if known is None else known + amount
+
+
+def raise_to(total: dict[str, _Amount], floor: Mapping[str, _Amount]) -> None:
+    for name, amount in floor.items():
+        known = total.get(name)
+        if known is None or amount > known:
+            total[name] = amount
 
 
 def total(lists: Iterable[Amounts]) -> dict[str, Quantity]:
@@ -87,29 +96,40 @@ def is_sidecar(container: Container) -> bool:
 
 def aggregate(spec: PodSpec, list_of: ListOf, reader: Reader) -> dict[str, Quantity]:
     """The containers' combined requests or limits, read with `reader`."""
-    asked = total(_amounts(container, list_of, reader) for container in spec.containers or ())
-    sidecars: dict[str, Quantity] = {}
-    peak: dict[str, Quantity] = {}
+
+    def amounts(container: Container) -> dict[str, Quantity]:
+        listed = list_of(container.resources) if container.resources else None
+        return {name: reader(raw) for name, raw in listed.items()} if listed else {}
+
+    return combined(spec, amounts, amounts)
+
+
+def combined(
+    spec: PodSpec,
+    lasting: Callable[[Container], Mapping[str, _Amount]],
+    preparing: Callable[[Container], Mapping[str, _Amount]],
+) -> dict[str, _Amount]:
+    """What containers need at most at any time.
+
+    Args:
+        spec: The pod.
+        lasting: What a container needs that runs as long as the pod.
+        preparing: What one needs that has ended by then.
+    """
+    asked: dict[str, _Amount] = {}
+    sidecars: dict[str, _Amount] = {}
+    peak: dict[str, _Amount] = {}
+    for container in spec.containers or ():
+        add(asked, lasting(container))
     for container in spec.init_containers or ():
-        amounts = _amounts(container, list_of, reader)
         if is_sidecar(container):
+            amounts = lasting(container)
             add(asked, amounts)
             add(sidecars, amounts)
-            amounts = sidecars
+            raise_to(peak, sidecars)
         else:
-            add(amounts, sidecars)
-        _raise_to(peak, amounts)
-    _raise_to(asked, peak)
+            beside = dict(preparing(container))
+            add(beside, sidecars)
+            raise_to(peak, beside)
+    raise_to(asked, peak)
     return asked
-
-
-def _amounts(container: Container, list_of: ListOf, reader: Reader) -> dict[str, Quantity]:
-    listed = list_of(container.resources) if container.resources else None
-    return {name: reader(raw) for name, raw in listed.items()} if listed else {}
-
-
-def _raise_to(total: dict[str, Quantity], floor: Amounts) -> None:
-    for name, quantity in floor.items():
-        known = total.get(name)
-        if known is None or quantity.exceeds(known):
-            total[name] = quantity

@@ -11,7 +11,7 @@ import pytest
 from berth.engine.execution.violations import placement_violations
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.queueing_hints import can_help
-from berth.engine.rules.node_volume_limits import NodeVolumeLimits
+from berth.engine.rules.node_volume_limits.rule import NodeVolumeLimits
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import PodDeleted, VolumeDetached, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods

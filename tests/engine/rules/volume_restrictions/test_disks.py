@@ -9,7 +9,7 @@ import pytest
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import preempt
 from berth.engine.placement.queueing_hints import can_help
-from berth.engine.rules.volume_restrictions import VolumeRestrictions
+from berth.engine.rules.volume_restrictions.rule import VolumeRestrictions
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import NodeAdded, PodDeleted
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods

@@ -11,15 +11,12 @@ from berth.engine.offline.lint.findings import Hit, Severity
 from berth.engine.offline.lint.selectors import conflict
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World, subject_check
-from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.node_resources_fit.shortages import spelled
-from berth.engine.rules.taint_toleration.relax import near_miss, shown
-from berth.engine.rules.taint_toleration.taints import describe
 from berth.engine.state.columns import BoolArray
+from berth.engine.state.requests import spelled
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, Requirement
-from berth.kube.taints import taints_of, tolerates
+from berth.kube.taints import described, near_miss, taints_of, tolerates
 from berth.kube.text.near import near_key, near_word
 
 _MOST_COMBINATIONS = 10_000
@@ -74,7 +71,7 @@ def _affinity_path(subject: Subject) -> str:
 
 def _matches_none(world: World, subject: Subject) -> Iterator[Hit]:
     nodes = world.cluster.nodes
-    matching = match_required(nodes, subject.pod_class, nodes.every_slot)
+    matching = subject.pod_class.selects(nodes, nodes.every_slot)
     severity = Severity.INFO if subject.kind == DAEMON_SET else None  # its nodes may be yet to come
     if not matching.any():
         if next(_misspelt(world, subject), None) is None:
@@ -89,15 +86,15 @@ def _matches_none(world: World, subject: Subject) -> Iterator[Hit]:
         taint = next(t for t in nodes.taints.at(first) if not tolerates(subject.pod.spec.tolerations, t))
         why = (
             f"every node that it may go to has a taint that it does not tolerate, such as "
-            f"{describe(taint)} on {nodes.names[first]}"
+            f"{described(taint)} on {nodes.names[first]}"
         )
-        yield subject.hit("spec.tolerations", why, f"tolerate {describe(taint)}", severity)
+        yield subject.hit("spec.tolerations", why, f"tolerate {described(taint)}", severity)
 
 
 @subject_check("BERTH116")
 def misspelt_node_label(world: World, subject: Subject) -> Iterator[Hit]:
     nodes = world.cluster.nodes
-    taken = bool(match_required(nodes, subject.pod_class, nodes.every_slot).any())
+    taken = bool(subject.pod_class.selects(nodes, nodes.every_slot).any())
     for path, written, meant, required in _misspelt(world, subject):
         then = "so that no node is taken" if required and not taken else "so that it does not count"
         severity = None if required and not taken else Severity.WARNING
@@ -155,7 +152,7 @@ def toleration_for_nothing(world: World, subject: Subject) -> Iterator[Hit]:
         if not key or key.startswith(_OF_CONDITIONS) or any(tolerates([toleration], t) for t in taints):
             continue
         near = next(filter(None, (_near_taint(toleration, taint) for taint in taints)), None)
-        why = f"no node has a taint for {shown(toleration)}"
+        why = f"no node has a taint for {described(toleration)}"
         fix = near or "take it out, unless such nodes are to come"
         severity = Severity.WARNING if near else None
         yield subject.hit(f"spec.tolerations[{i}]", why, fix, severity)
@@ -171,7 +168,7 @@ def _near_taint(toleration: Toleration, taint: Taint) -> str | None:
     if not same and near_key(toleration.key or "", (taint.key or "",)) is None:
         return None
     why = near_miss(toleration, taint)
-    return f"there is {describe(taint)}: {why}" if why else None
+    return f"there is {described(taint)}: {why}" if why else None
 
 
 # --- room ----------------------------------------------------------------------------------------

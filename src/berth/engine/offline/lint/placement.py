@@ -12,7 +12,7 @@ from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.offline.simulation import UnplacedPod, simulate
 from berth.engine.rules.changes import short
-from berth.engine.rules.inter_pod_affinity.terms import wanted_by
+from berth.engine.state.matching import wanted_by
 from berth.engine.state.pod_class import Term
 from berth.kube.affinity.annotations import IN_SPEC, stated_affinity
 from berth.kube.gates import (

@@ -8,9 +8,9 @@ from itertools import chain
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
 from berth.engine.offline.lint.subjects import Subject
 from berth.engine.offline.lint.world import World, subject_check
-from berth.engine.rules.inter_pod_affinity.terms import wanted_by
-from berth.engine.rules.pod_topology_spread.constraints import Constraint, read_constraints
+from berth.engine.state.matching import wanted_by
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
+from berth.engine.state.spread_constraints import Constraint, read_constraints
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.affinity.anti_affinity import excesses
 from berth.kube.objects import Job, ReplicationController, Workload

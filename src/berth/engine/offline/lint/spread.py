@@ -12,9 +12,9 @@ from berth.engine.offline.lint.world import World, subject_check
 from berth.engine.offline.workloads import ROLLOUT_DEFAULT, strategy_of
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.changes import listed, short
-from berth.engine.rules.inter_pod_affinity.terms import avoided_by
-from berth.engine.rules.pod_topology_spread.constraints import Constraint
+from berth.engine.state.matching import avoided_by
 from berth.engine.state.pod_class import OwnedTerm
+from berth.engine.state.spread_constraints import Constraint
 from berth.kube.amounts.shares import resolved
 from berth.kube.selectors import IN, NodeTerms
 from berth.kube.text.near import near_key

@@ -18,12 +18,9 @@ from msgspec.structs import replace
 from berth.engine.offline.lint.findings import Check, Hit, check
 from berth.engine.offline.lint.subjects import Subject, annotation_errors, subjects_of
 from berth.engine.offline.snapshot import Snapshot, read
-from berth.engine.rules.inter_pod_affinity.terms import as_incoming
-from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray
-from berth.engine.state.matching import MatchIndex
+from berth.engine.state.matching import MatchIndex, as_incoming
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
 from berth.kube.defaults import default_namespace, taken_in
@@ -212,8 +209,8 @@ class World:
         if found is None:
             nodes, slots = self.cluster.nodes, self.cluster.nodes.every_slot
             tolerations = [*(subject.pod.spec.tolerations or ()), *_PASSING]
-            found = match_required(nodes, subject.pod_class, slots)
-            found &= match_tolerated(nodes, tolerations, slots)
+            found = subject.pod_class.selects(nodes, slots)
+            found &= nodes.tolerated(tolerations, slots)
             self._usable[subject] = found
         return found
 

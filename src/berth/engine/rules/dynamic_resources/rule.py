@@ -12,8 +12,7 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.changes import Question
-from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict, StepStatus
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, StepStatus
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, ResourceClaimChanged
 from berth.engine.state.columns import BoolArray, Slots
@@ -68,21 +67,17 @@ class DynamicResources(NodeRule):
         fits = self.nodes.alive[slots].copy()
         for claim in needs.claims:
             if claim.nodes is not None:
-                fits &= match_terms(self.nodes, claim.nodes, slots)
+                fits &= self.nodes.matching_terms(claim.nodes, slots)
         if any(claim.skips_operations for claim in needs.claims):
             features = self.nodes.features
             able = [_OPTIONAL_OPERATIONS in declared for declared in features.values]
             fits &= np.array(able, dtype=np.bool_)[features.ids[slots]]
         return fits
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
+    def causes(self, slot: int) -> Iterator[Cause]:
         if self._needs.refusal is not None:
-            cause = Cause(CLAIM_UNUSABLE, path=self.path, said=self._needs.refusal)
-            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
-        causes = tuple(self._causes(slot))
-        return RuleVerdict.of(self.name, UNRESOLVABLE, causes) if causes else None
-
-    def _causes(self, slot: int) -> Iterator[Cause]:
+            yield Cause(CLAIM_UNUSABLE, path=self.path, said=self._needs.refusal)
+            return
         labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         for claim in self._needs.claims:
             if claim.nodes is not None and not claim.nodes.matches(labels, node):

@@ -21,14 +21,7 @@ from itertools import chain
 
 import numpy as np
 
-from berth.engine.rules.inter_pod_affinity.terms import (
-    as_incoming,
-    avoided_by,
-    no_peer,
-    reads_everywhere,
-    unwanted_peers,
-    wanted_by,
-)
+from berth.engine.rules.inter_pod_affinity.terms import no_peer, unwanted_peers
 from berth.engine.rules.verdicts import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -40,7 +33,8 @@ from berth.engine.rules.verdicts import (
 )
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, LabelColumn
-from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
+from berth.engine.state.matching import avoided_by, incoming, reads_everywhere, wanted_by
+from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass
 from berth.engine.state.tables import NOWHERE
 
 
@@ -79,35 +73,25 @@ def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArra
 def _conflicts(
     rule: str, cluster: Cluster, pods: IndexArray, standing: TermStanding
 ) -> Iterator[RuleViolation]:
-    broken = np.flatnonzero(standing.broken)
-    if not len(broken):
-        return
-    in_domain = _PeersByDomain(cluster, standing)
-    for i in broken.tolist():
+    first = _first_peers(cluster, standing)
+    for i in np.flatnonzero(standing.broken).tolist():
         pod, domain = pods.item(i), standing.domain.item(i)
         own = cluster.pods.keys[pod] or ""
-        peers = [peer for peer in in_domain.first(domain) if peer != own][:MOST_PEERS]
+        peers = tuple(peer for peer in first[domain] if peer != own)[:MOST_PEERS]
         cause = unwanted_peers(standing.owned, standing.column.values[domain] or "", peers)
         yield RuleViolation.of_pod(rule, cause, cluster, pod, ANTI_AFFINITY)
 
 
-class _PeersByDomain:
-    """The peers of a term by domain: the first few of each, one more than are named."""
-
-    def __init__(self, cluster: Cluster, standing: TermStanding) -> None:
-        self._keys = cluster.pods.keys
-        domains = standing.column.ids[cluster.pods.node[standing.peers]]
-        order = np.argsort(domains, kind="stable")
-        self._domains, self._peers = domains[order], standing.peers[order]
-        self._known: dict[int, list[str]] = {}
-
-    def first(self, domain: int) -> list[str]:
-        found = self._known.get(domain)
-        if found is None:
-            begin, end = np.searchsorted(self._domains, (domain, domain + 1))
-            there = (self._keys[peer] or "" for peer in self._peers[begin:end].tolist())
-            found = self._known[domain] = nsmallest(MOST_PEERS + 1, there)
-        return found
+def _first_peers(cluster: Cluster, standing: TermStanding) -> dict[int, list[str]]:
+    """The first few peers in each domain where a term is broken: one more than are named."""
+    domains, keys = standing.column.ids[cluster.pods.node[standing.peers]], cluster.pods.keys
+    order = np.argsort(domains, kind="stable")
+    peers, broken = standing.peers[order], np.unique(standing.domain[standing.broken])
+    begins, ends = np.searchsorted(domains[order], (broken, broken + 1)).tolist()
+    return {
+        domain: nsmallest(MOST_PEERS + 1, (keys[peer] or "" for peer in peers[begin:end].tolist()))
+        for domain, begin, end in zip(broken.tolist(), begins, ends, strict=True)
+    }
 
 
 # --- who has to go ----------------------------------------------------------------------------------
@@ -160,9 +144,8 @@ def _breaking(
     """The pods that break rules of a kind, a class at a time."""
     by_class: dict[PodClass, list[int]] = defaultdict(list)
     for pod, violations in own.items():
-        counted = cluster.find_pod(violations[0].pod)
-        if counted is not None and any(violation.kind == kind for violation in violations):
-            by_class[counted[0]].append(pod)
+        if any(violation.kind == kind for violation in violations):
+            by_class[cluster.class_at(pod)].append(pod)
     for pod_class, pods in by_class.items():
         yield ExecutionAffinity(cluster, pod_class), pods
 
@@ -212,12 +195,10 @@ class ExecutionAffinity:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster
         self.pod_class = pod_class
-        self.wanted = self._terms(pod_class.required_affinity)
-        self.avoided = self._terms(pod_class.required_anti_affinity)
-
-    def _terms(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
-        index, options = self.cluster.index, self.pod_class.options
-        return [(as_incoming(index, o, options), o) for o in owned if o.execution]
+        self.wanted, self.avoided = (
+            incoming(cluster.index, (owned for owned in terms if owned.execution), pod_class.options)
+            for terms in (pod_class.required_affinity, pod_class.required_anti_affinity)
+        )
 
     @property
     def starts_group(self) -> bool:

@@ -24,24 +24,18 @@ from berth.engine.rules.changes import (
     with_effective_affinity,
     without,
 )
-from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.verdicts import UNRESOLVABLE, Cause
-from berth.engine.state.cluster import Cluster
-from berth.engine.state.columns import Int32Array
-from berth.engine.state.pod_class import REQUIRED, OwnedTerm, PodClass, Term
-from berth.kube.affinity.annotations import IN_ANNOTATION, IN_SPEC
+from berth.engine.state.pod_class import REQUIRED, OwnedTerm, PodClass, Term, written
+from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_terminating
-from berth.kube.selectors import IN, Selector, parse_label_selector
+from berth.kube.selectors import IN, Selector
 from berth.kube.text.near import nearest
 from berth.kube.text.words import first_of
 from berth.kube.well_known import TEMPLATE_HASH
 
-_TERM_KINDS = (
-    ("pod_affinity", "affinity", "podAffinity"),
-    ("pod_anti_affinity", "anti-affinity", "podAntiAffinity"),
-)
+_AFFINITY, _ANTI_AFFINITY = "pod_affinity", "pod_anti_affinity"
 _NAMESPACES_SHOWN = 3
 # Owners of pods that have no number of replicas.
 _UNSCALED = ("DaemonSet", "Job", "Node")
@@ -49,33 +43,35 @@ _UNSCALED = ("DaemonSet", "Job", "Node")
 
 def relaxations(question: Question) -> Iterator[Change]:
     yield from _own_changes(question)
-    yield from _term_changes(question.pod, question.written)
+    yield from _term_changes(question)
     yield from _peer_changes(question)
 
 
-def _term_changes(pod: Pod, written: Pod) -> Iterator[Change]:
-    """Dropping a required term; `written` is the pod with its annotation, where the term may stand."""
-    for kind, words, camel in _TERM_KINDS:
-        rules: PodAffinity | None = getattr(pod.spec.affinity, kind) if pod.spec.affinity else None
-        stated = getattr(written.spec.affinity, kind) if written.spec.affinity else None
-        for attribute, field_name in REQUIRED.items():
-            in_spec = len((getattr(stated, attribute) if stated else None) or ())
-            for i, term in enumerate((getattr(rules, attribute) if rules else None) or ()):
-                what = f"{parse_label_selector(term.label_selector)} on {short(term.topology_key)}"
-                place, index = (IN_SPEC, i) if i < in_spec else (IN_ANNOTATION, i - in_spec)
-                yield Change(
-                    f"pod-{words}-term",
-                    f"{place}.{camel}.{field_name}[{index}]",
-                    f"without the required {words} to {what}",
-                    on_pod(_without_term(kind, attribute, term)),
-                )
+def _term_changes(question: Question) -> Iterator[Change]:
+    """Dropping a required term, wherever in the pod it stands."""
+    pod_class = question.pod_class
+    stated = stated_affinity(question.written, pod_class.options.gates)
+    for kind, words, terms in (
+        (_AFFINITY, "affinity", pod_class.required_affinity),
+        (_ANTI_AFFINITY, "anti-affinity", pod_class.required_anti_affinity),
+    ):
+        lists = written(stated, kind, REQUIRED)
+        paths = [f"{path}[{i}]" for path, _, listed_there in lists for i in range(len(listed_there))]
+        for path, owned in zip(paths, terms, strict=True):
+            phrase = f"without the required {words} to {_what(owned)}"
+            yield Change(f"pod-{words}-term", path, phrase, on_pod(_without_term(kind, owned)))
 
 
-def _without_term(kind: str, attribute: str, term: object) -> Callable[[PodSpec], PodSpec]:
+def _what(owned: OwnedTerm) -> str:
+    return f"{owned.term.selector} on {short(owned.topology_key)}"
+
+
+def _without_term(kind: str, owned: OwnedTerm) -> Callable[[PodSpec], PodSpec]:
     def apply(spec: PodSpec) -> PodSpec:
         affinity = spec.affinity or Affinity()
         rules: PodAffinity = getattr(affinity, kind) or PodAffinity()
-        kept = without(getattr(rules, attribute), term)
+        attribute, dropped = _stated(rules, owned)
+        kept = without(getattr(rules, attribute), dropped)
         return replace(spec, affinity=replace(affinity, **{kind: replace(rules, **{attribute: kept})}))
 
     return apply
@@ -93,10 +89,9 @@ def _peer_changes(question: Question) -> Iterator[Change]:
         def apply(variant: Variant, added: Peers = peers) -> Variant:
             return Variant(variant.pod, variant.nodes, (*variant.peers, added))
 
-        what = f"{owned.term.selector} on {short(owned.topology_key)}"
         owners = {question.workload_of(name) for name in names}
         whose = owners.pop() if len(owners) == 1 else None
-        phrase = f"without the required anti-affinity of {whose or who} to {what}"
+        phrase = f"without the required anti-affinity of {whose or who} to {_what(owned)}"
         yield Change("peer-anti-affinity", owned.path, phrase, apply, object=who)
 
 
@@ -117,12 +112,16 @@ def _owners(question: Question) -> list[tuple[PodClass, OwnedTerm]]:
 
 def _freed(question: Question, owner: PodClass, owned: OwnedTerm) -> Peers | None:
     """The running pods of a class without one of their terms."""
-    nodes, pods = _nodes_of(question, owner), question.running
+    cluster, pods = question.cluster, question.running
+    table, names = cluster.pods, cluster.nodes.names
+    nodes = {table.keys[i] or "": names[table.node[i]] or "" for i in cluster.pods_of([owner]).tolist()}
     first = min(nodes, default=None)
     if first is None or first not in pods:
         return None
     going = frozenset(key for key in nodes if key in pods and is_terminating(pods[key]))
-    return Peers(owner, nodes, going, _without_owned(pods[first], owned, question))
+    pod = with_effective_affinity(pods[first], cluster.options.gates)
+    freed = replace(pod, spec=_without_term(_ANTI_AFFINITY, owned)(pod.spec))
+    return Peers(owner, nodes, going, freed)
 
 
 def _own_changes(question: Question) -> Iterator[Change]:
@@ -134,40 +133,30 @@ def _own_changes(question: Question) -> Iterator[Change]:
             if (theirs.term, theirs.topology_key) == (owned.term, owned.topology_key)
         ]
         peers = tuple(found for found in freed if found is not None)
-        attribute, dropped = stated_term(question.pod, owned)
-        if not peers or dropped is None:
+        if not peers or not _states(question.pod, owned):
             continue
-        alone = on_pod(_without_term("pod_anti_affinity", attribute, dropped))
+        alone = on_pod(_without_term(_ANTI_AFFINITY, owned))
 
         def apply(variant: Variant, alone: Apply = alone, added: tuple[Peers, ...] = peers) -> Variant:
             pod = alone(variant).pod
             return Variant(pod, variant.nodes, (*variant.peers, *added))
 
-        what = f"{owned.term.selector} on {short(owned.topology_key)}"
-        phrase = f"with the anti-affinity to {what} preferred in all these pods"
+        phrase = f"with the anti-affinity to {_what(owned)} preferred in all these pods"
         yield Change("own-anti-affinity", owned.path, phrase, apply)
 
 
-def _nodes_of(question: Question, pod_class: PodClass) -> dict[str, str]:
-    """The running pods of a class and their nodes."""
-    table, names = question.cluster.pods, question.cluster.nodes.names
-    mine = (table.pod_class[: table.count] == pod_class.number) & (table.node[: table.count] >= 0)
-    return {table.keys[i] or "": names[table.node[i]] or "" for i in mine.nonzero()[0].tolist()}
-
-
-def _without_owned(pod: Pod, owned: OwnedTerm, question: Question) -> Pod:
-    pod = with_effective_affinity(pod, question.cluster.options.gates)
-    attribute, dropped = stated_term(pod, owned)
-    return replace(pod, spec=_without_term("pod_anti_affinity", attribute, dropped)(pod.spec))
-
-
-def stated_term(pod: Pod, owned: OwnedTerm) -> tuple[str, PodAffinityTerm | None]:
-    """The list in which an anti-affinity term stands, and the term as it stands there."""
+def _stated(rules: PodAffinity, owned: OwnedTerm) -> tuple[str, PodAffinityTerm | None]:
+    """The list in which a required term stands, and the term as it stands there."""
     attribute = next(name for name, camel in REQUIRED.items() if f".{camel}[" in owned.path)
-    rules = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
-    terms = (getattr(rules, attribute) if rules else None) or []
-    # The spec's come first, so of several equal ones it does not matter which is dropped.
+    terms = getattr(rules, attribute) or ()
+    # Of several equal ones it does not matter which is dropped.
     return attribute, next((term for term in terms if term == owned.source), None)
+
+
+def _states(pod: Pod, owned: OwnedTerm) -> bool:
+    """Whether a pod has such a term of anti-affinity."""
+    rules = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+    return rules is not None and _stated(rules, owned)[1] is not None
 
 
 # --- where peers were looked for and where they are, and rules that leave no domain for one pod more
@@ -210,7 +199,7 @@ def _no_peer(question: Question, owned: OwnedTerm) -> str:
 def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:
     """Peers that run, all of them on nodes that are in no domain."""
     cluster, term, key = question.cluster, owned.term, owned.topology_key
-    slots = _slots_of(cluster, term)
+    slots = cluster.pods.node[cluster.pods_selected(term)]
     if len(slots) and not cluster.nodes.column(key).ids[slots].any():
         found = [
             name for name, pod in sorted(question.running.items()) if _selects(question, term, name, pod)
@@ -220,13 +209,6 @@ def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:
             f"the affinity to {term.selector} finds {listed(found)} only where "
             f"there is no label {key}: on {nodes}"
         )
-
-
-def _slots_of(cluster: Cluster, term: Term) -> Int32Array:
-    """The nodes of the pods that a term selects, each as often as there are pods."""
-    classes = [found for labels in term.selected for found in labels.classes]
-    slots: Int32Array = cluster.pods.node[cluster.pods_of(classes)]
-    return slots[slots >= 0]
 
 
 def _uncounted(question: Question, term: Term) -> str:
@@ -292,10 +274,10 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     if question.pod_class.label_set not in term.selected or _replaces_others(question, term):
         return
     cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
-    slots = _slots_of(cluster, term)
+    slots = cluster.pods.node[cluster.pods_selected(term)]
     nodes = cluster.nodes
     # What the pod's own node selector and node affinity leave it.
-    wanted_nodes = np.flatnonzero(match_required(nodes, question.pod_class, nodes.every_slot))
+    wanted_nodes = np.flatnonzero(question.pod_class.selects(nodes, nodes.every_slot))
     domains = set(ids[wanted_nodes].tolist()) - {0}
     taken = set(ids[slots].tolist()) & domains
     free = [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken]
@@ -310,7 +292,10 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     ]
     there = int(np.isin(ids[slots], list(taken)).sum())
     pods, usable = there + len(others) + 1, len(taken | open_)
-    more = sum(_keeps_apart(question, owned, pod) for pod in others) + 1 - len(open_)
+    # Those that state the same rule take a domain of their own.
+    gates = cluster.options.gates
+    apart = sum(_states(with_effective_affinity(pod, gates), owned) for pod in others)
+    more = apart + 1 - len(open_)
     if not taken or more <= 0:
         return
     alone = pods - usable == more
@@ -325,12 +310,6 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     yield (
         f"{pods} pods matching {term.selector}, {room}: {needed}, {replicas}or preferred anti-affinity{why}"
     )
-
-
-def _keeps_apart(question: Question, owned: OwnedTerm, pod: Pod) -> bool:
-    """Whether a pod states the same rule, and so takes a domain of its own."""
-    _, stated = stated_term(with_effective_affinity(pod, question.cluster.options.gates), owned)
-    return stated is not None
 
 
 def _closed(question: Question, slots: list[int]) -> dict[int, Cause]:

@@ -9,13 +9,13 @@ pod costs the same however many run.  See the pod-affinity design document.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
 from berth.engine.rules.changes import level
-from berth.engine.rules.inter_pod_affinity import execution, relax
-from berth.engine.rules.inter_pod_affinity.affected import affected_pods
+from berth.engine.rules.inter_pod_affinity import affected, execution, relax
 from berth.engine.rules.inter_pod_affinity.score import AffinityScore, exactly_scaled
 from berth.engine.rules.inter_pod_affinity.terms import (
     KEPT_AWAY,
@@ -31,11 +31,7 @@ from berth.engine.rules.verdicts import (
     MOST_PEERS,
     PROCEED,
     SKIPPED,
-    UNRESOLVABLE,
     Cause,
-    FirstOfGroup,
-    OwnViolations,
-    PeerConflict,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
@@ -58,7 +54,6 @@ from berth.engine.state.columns import BoolArray, IndexArray, Int32Array, Int64A
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import PODS_ROW
-from berth.kube.well_known import UNSCHEDULABLE
 
 
 class InterPodAffinity(TopologyRule):
@@ -69,6 +64,10 @@ class InterPodAffinity(TopologyRule):
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, NamespaceUpdated)
     clues = staticmethod(relax.clues)
     relaxations = staticmethod(relax.relaxations)
+    affected_pods = staticmethod(affected.affected_pods)
+    conflicts = staticmethod(execution.conflicts)
+    firsts_of_groups = staticmethod(execution.firsts_of_groups)
+    is_in_the_way = staticmethod(execution.is_in_the_way)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -239,16 +238,15 @@ class InterPodAffinity(TopologyRule):
 
     # --- explain ----------------------------------------------------------------
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        if self._counts.required and (causes := tuple(self._missing_peers(slot))):
-            return RuleVerdict.of(self.name, UNRESOLVABLE, causes)
-        causes = tuple(self._conflicts(slot)) or tuple(self._existing_conflicts(slot))
-        return RuleVerdict.of(self.name, UNSCHEDULABLE, causes) if causes else None
+    def causes(self, slot: int) -> Iterable[Cause]:
+        return chain(*self._groups_of_causes(slot))
 
-    def violations(self, slot: int) -> Iterable[RuleViolation]:
-        for found in (self._missing_peers(slot), self._conflicts(slot), self._existing_conflicts(slot)):
-            for cause in found:
-                yield RuleViolation(self.name, cause)
+    def first_causes(self, slot: int) -> Iterable[Cause]:
+        return next(filter(None, map(tuple, self._groups_of_causes(slot))), ())
+
+    def _groups_of_causes(self, slot: int) -> Iterable[Iterable[Cause]]:
+        """In upstream's order."""
+        return self._missing_peers(slot), self._conflicts(slot), self._existing_conflicts(slot)
 
     @classmethod
     def execution_violations(
@@ -256,36 +254,17 @@ class InterPodAffinity(TopologyRule):
     ) -> Iterable[RuleViolation]:
         return execution.violations(cls.name, cluster, pod_class, pods)
 
-    @classmethod
-    def affected_pods(cls, cluster: Cluster, event: ClusterEvent) -> set[str]:
-        return affected_pods(cluster, event)
-
-    @classmethod
-    def conflicts(cls, cluster: Cluster, own: OwnViolations) -> Iterable[PeerConflict]:
-        return execution.conflicts(cluster, own)
-
-    @classmethod
-    def firsts_of_groups(cls, cluster: Cluster, own: OwnViolations) -> Iterable[FirstOfGroup]:
-        return execution.firsts_of_groups(cluster, own)
-
-    @classmethod
-    def is_in_the_way(cls, cluster: Cluster, violation: RuleViolation, pod: str) -> bool:
-        return execution.is_in_the_way(cluster, violation, pod)
-
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._counts.required:
             missing = self._misses_peers(slots, gone)
-            yield SharedVerdict(slots[missing], UNRESOLVABLE, (NO_PEER.sentence,))
+            yield SharedVerdict.of(slots[missing], NO_PEER)
             slots = slots[~missing]
-        for counters, reason in (
-            (self._counts.anti, PEER.sentence),
-            (self._counts.existing, KEPT_AWAY.sentence),
-        ):
+        for counters, reason in ((self._counts.anti, PEER), (self._counts.existing, KEPT_AWAY)):
             objects = np.zeros(len(slots), dtype=np.bool_)
             for key, counter in counters.items():
                 # Domain 0, that of nodes without the label, counts nobody.
                 objects |= counter.counts[self.nodes.column(key).ids[slots]] > gone.counted(counter)[slots]
-            yield SharedVerdict(slots[objects], UNSCHEDULABLE, (reason,))
+            yield SharedVerdict.of(slots[objects], reason)
             slots = slots[~objects]
 
     def _misses_peers(self, slots: IndexArray, gone: HypotheticalRemoval) -> BoolArray:
@@ -330,14 +309,9 @@ class InterPodAffinity(TopologyRule):
             value = column.values[domain] or ""
             for (path, during), owners in self._conflicting_owners(key).items():
                 if peers := self._peers(owners, key, domain):
+                    values, where = {"key": key, "level": level(key), "domain": value}, (key, value)
                     yield Cause(
-                        KEPT_AWAY,
-                        {"key": key, "level": level(key), "domain": value},
-                        path,
-                        execution=during,
-                        of_peer=True,
-                        topology=(key, value),
-                        peers=tuple(peers),
+                        KEPT_AWAY, values, path, execution=during, of_peer=True, topology=where, peers=peers
                     )
 
     def _conflicting_owners(self, key: str) -> dict[tuple[str, bool], list[PodClass]]:
@@ -350,11 +324,15 @@ class InterPodAffinity(TopologyRule):
                     found.setdefault((owned.path, owned.execution), []).append(pod_class)
         return found
 
-    def _peers(self, classes: list[PodClass], key: str, domain: int) -> list[str]:
-        return self.cluster.pods_in_domain(classes, key, domain, limit=MOST_PEERS)
+    def _peers(self, classes: list[PodClass], key: str, domain: int) -> tuple[str, ...]:
+        """Some of the pods of these classes that are in a domain."""
+        pods, table = self.cluster.pods_of(classes), self.cluster.pods
+        there = pods[self.nodes.column(key).ids[table.node[pods]] == domain]
+        return tuple(sorted(filter(None, (table.keys[pod] for pod in there[:MOST_PEERS]))))
 
 
 # What a kubelet says of a pod that cannot be with the others of its node.
-ALONE = RuleVerdict(InterPodAffinity.name, UNRESOLVABLE, (NO_PEER.sentence,))
-UNWANTED_PEERS = RuleVerdict(InterPodAffinity.name, UNSCHEDULABLE, (PEER.sentence,))
-UNWANTED = RuleVerdict(InterPodAffinity.name, UNSCHEDULABLE, (KEPT_AWAY.sentence,))
+ALONE, UNWANTED_PEERS, UNWANTED = (
+    RuleVerdict(InterPodAffinity.name, reason.verdict_code, (reason.sentence,))
+    for reason in (NO_PEER, PEER, KEPT_AWAY)
+)

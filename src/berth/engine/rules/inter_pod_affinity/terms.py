@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from weakref import WeakSet
 
 from berth.engine.rules.changes import level
@@ -10,11 +10,8 @@ from berth.engine.rules.verdicts import Cause, Reason
 from berth.engine.state.classes import Counter
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated, PodAdded, PodDeleted
-from berth.engine.state.matching import MatchIndex
-from berth.engine.state.options import Options
-from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
-from berth.kube.defaults import NAMESPACE_NAME_LABEL
-from berth.kube.selectors import EXISTS, Requirement
+from berth.engine.state.matching import avoided_by, incoming, wanted_by
+from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
 
 NO_PEER = Reason(
     "PodAffinityNoPeer",
@@ -39,6 +36,7 @@ PEER = Reason(
     varies=("domain",),
     waits_for="the pods matching {selector} to leave a {level}",
     events=(PodDeleted, NodeAdded),
+    resolvable=True,
 )
 KEPT_AWAY = Reason(
     "PeerAntiAffinity",
@@ -48,39 +46,8 @@ KEPT_AWAY = Reason(
     varies=("domain",),
     waits_for="{peers} to leave a {level}",
     events=(PodDeleted, NodeAdded),
+    resolvable=True,
 )
-# Every namespace has this label.
-_EXISTS = Requirement(NAMESPACE_NAME_LABEL, EXISTS)
-
-
-def reads_everywhere(owned: OwnedTerm, options: Options) -> bool:
-    """Whether upstream lets a term of the pod it judges cover all namespaces; see `KubernetesVersion`."""
-    if options.exact_namespace_selectors or options.version.exact_namespace_selectors:
-        return False
-    selector = owned.term.namespace_selector
-    return selector is not None and selector.matches({})
-
-
-def as_incoming(index: MatchIndex, owned: OwnedTerm, options: Options) -> Term:
-    """A term as upstream reads it for the pod it judges."""
-    if reads_everywhere(owned, options):
-        return index.term(owned.term.selector, None)
-    selector = owned.term.namespace_selector
-    if not options.version.exact_namespace_selectors or selector is None or not selector.requirements:
-        return owned.term
-    if not selector.matches({}):
-        return owned.term
-    # The selector is looked up among the namespaces there are; what the pods of others are in, is in none.
-    return index.term(owned.term.selector, owned.term.namespaces, selector.also((_EXISTS,)))
-
-
-def wanted_by(required: Collection[tuple[Term, OwnedTerm]], theirs: LabelSet) -> bool:
-    """Whether such pods are peers: one pod must match all terms."""
-    return bool(required) and all(theirs in term.selected for term, _ in required)
-
-
-def avoided_by(term: Term, theirs: LabelSet, options: Options) -> bool:
-    return theirs in term.selected and theirs.namespace not in options.daemon_namespaces
 
 
 def no_peer(required: Collection[tuple[Term, OwnedTerm]], owned: OwnedTerm, value: str | None) -> Cause:
@@ -98,18 +65,12 @@ def no_peer(required: Collection[tuple[Term, OwnedTerm]], owned: OwnedTerm, valu
     return Cause(NO_PEER, values, owned.path, execution=owned.execution, topology=(key, value))
 
 
-def unwanted_peers(owned: OwnedTerm, value: str, peers: Sequence[str]) -> Cause:
+def unwanted_peers(owned: OwnedTerm, value: str, peers: tuple[str, ...]) -> Cause:
     """The pods of a domain that an anti-affinity term of this one selects."""
     key = owned.topology_key
     values = {"key": key, "level": level(key), "domain": value, "selector": str(owned.term.selector)}
-    return Cause(
-        PEER,
-        values,
-        owned.path,
-        execution=owned.execution,
-        topology=(key, value),
-        peers=tuple(peers),
-    )
+    where = (key, value)
+    return Cause(PEER, values, owned.path, execution=owned.execution, topology=where, peers=peers)
 
 
 # --- who matters to a pod, by domain: pods it wants, avoids or likes, and those that mind it -------
@@ -129,9 +90,9 @@ class AffinityCounts:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self._cluster, self._pod_class = cluster, pod_class
         options = pod_class.options
-        self.required = self._incoming(pod_class.required_affinity)
-        self.avoided = self._incoming(pod_class.required_anti_affinity)
-        self.preferred = self._incoming(pod_class.preferred)
+        self.required = incoming(cluster.index, pod_class.required_affinity, options)
+        self.avoided = incoming(cluster.index, pod_class.required_anti_affinity, options)
+        self.preferred = incoming(cluster.index, pod_class.preferred, options)
         self.scored = not options.args.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
         self.affinity: dict[str, Counter] = {}
         self.anti: dict[str, Counter] = {}
@@ -141,11 +102,6 @@ class AffinityCounts:
             self._counter(self.affinity, owned)
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
-
-    def _incoming(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
-        if not owned:
-            return []
-        return [(as_incoming(self._cluster.index, o, self._pod_class.options), o) for o in owned]
 
     def _watch(self) -> None:
         """Ask to be told of every class that may matter, starting with those already there."""

@@ -1,3 +1,3 @@
-from berth.engine.rules.node_affinity.rule import NodeAffinity
+from berth.engine.rules.node_affinity.rule import NodeAffinityRule
 
-__all__ = ["NodeAffinity"]
+__all__ = ["NodeAffinityRule"]

@@ -8,23 +8,12 @@ selector are alternatives.  See the node-affinity design document.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity import relax
-from berth.engine.rules.node_affinity.matching import (
-    ADDED_AFFINITY,
-    AFFINITY,
-    REASON_POD,
-    SELECTOR,
-    found_label,
-    has_required,
-    match_required,
-    match_term,
-    match_terms,
-    why_unmet,
-)
 from berth.engine.rules.verdicts import (
     ERROR,
     NODE,
@@ -32,34 +21,49 @@ from berth.engine.rules.verdicts import (
     SKIPPED,
     UNRESOLVABLE,
     Cause,
+    Reason,
     RuleVerdict,
     RuleViolation,
     StepStatus,
+    found_label,
+    found_labels,
 )
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.columns import BoolArray, IndexArray, IntArray, Slots
 from berth.engine.state.pod_class import PodClass, required_nodes
 from berth.engine.state.tables import NodeTable
-from berth.kube import objects
 from berth.kube.affinity.annotations import IN_SPEC, AnnotationError, stated_affinity
 from berth.kube.gates import FeatureGates, enabled_affinity
-from berth.kube.objects import Affinity, Node, Pod
-from berth.kube.selectors import (
-    NodeTerms,
-    Requirement,
-    parse_preferred_terms,
-    selector_from_labels,
-)
+from berth.kube.objects import Affinity, Node, NodeAffinity, NodeSelector, Pod
+from berth.kube.selectors import NodeTerms, Requirement, parse_preferred_terms, selector_from_labels
 from berth.kube.text.words import aggregated
 from berth.kube.well_known import HOSTNAME, NODE_NAME_FIELD
 
 REASON_CONFLICT = "pod affinity terms conflict"
+_CHANGES = (NodeAdded, NodeUpdated)
+
+SELECTOR = Reason(
+    "NodeSelectorMismatch",
+    "node(s) didn't match Pod's node affinity/selector",
+    "{field} wants {wanted}, the node has {found}",
+    varies=("found",),
+    waits_for="a node with {wanted}",
+    events=_CHANGES,
+)
+AFFINITY = replace(SELECTOR, code="NodeAffinityMismatch")
+ADDED_AFFINITY = Reason(
+    "AddedAffinityMismatch",
+    "node(s) didn't match scheduler-enforced node affinity",
+    "{field} wants {wanted}",
+    waits_for="a node with {wanted}",
+    events=_CHANGES,
+)
 # So few pods are faster asked about one by one.
 _FEW = 8
 
 
-class NodeAffinity(NodeRule):
+class NodeAffinityRule(NodeRule):
     name = "NodeAffinity"
     reasons = (SELECTOR, AFFINITY, ADDED_AFFINITY)
     evicts = True
@@ -72,7 +76,7 @@ class NodeAffinity(NodeRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        added = pod_class.options.args.added_affinity or objects.NodeAffinity()
+        added = pod_class.options.args.added_affinity or NodeAffinity()
         stated_there = (("addedAffinity", Affinity(node_affinity=added)),)
         self._enforced = [required.selector for required in required_nodes(stated_there)]
         added_stated = added.preferred_during_scheduling_ignored_during_execution
@@ -102,16 +106,16 @@ class NodeAffinity(NodeRule):
         return StepStatus(node_names=tuple(sorted(allowed)))
 
     def feasible(self, slots: Slots) -> BoolArray:
-        matches = match_required(self.nodes, self.pod_class, slots)
+        matches = self.pod_class.selects(self.nodes, slots)
         for enforced in self._enforced:
-            matches &= match_terms(self.nodes, enforced, slots)
+            matches &= self.nodes.matching_terms(enforced, slots)
         return matches
 
     def admits(self, slot: int) -> bool:
         return self._matches(self.nodes.labels[slot] or {}, self.nodes.names[slot] or "")
 
     def _matches(self, labels: Mapping[str, str], name: str) -> bool:
-        return has_required(self.pod_class, labels, name) and all(
+        return self.pod_class.selects_node(labels, name) and all(
             enforced.matches(labels, name) for enforced in self._enforced
         )
 
@@ -124,43 +128,19 @@ class NodeAffinity(NodeRule):
     def raw(self, slots: Slots) -> IntArray:
         total = np.zeros(len(self.nodes.alive[slots]), dtype=np.int64)
         for weighted in (*self._added_preferences, *self.pod_class.preferred_nodes):
-            total += weighted.weight * match_term(self.nodes, weighted.term, slots)
+            total += weighted.weight * self.nodes.matching_term(weighted.term, slots)
         return total
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        found = [violation.because for violation in self.violations(slot)]
-        if not found:
-            return None
+    def first_causes(self, slot: int) -> Iterable[Cause]:
+        found = list(self.causes(slot))
         # Upstream looks at the pod's own rules only if the profile's hold.
-        causes = found[:1] if found[0].reason is ADDED_AFFINITY else found
-        return RuleVerdict.of(self.name, UNRESOLVABLE, causes)
+        return found[:1] if found and found[0].reason is ADDED_AFFINITY else found
 
-    def violations(self, slot: int) -> Iterable[RuleViolation]:
-        at = np.array([slot], dtype=np.intp)
-        for enforced in self._enforced:
-            if not match_terms(self.nodes, enforced, at)[0]:
-                values = {"field": "addedAffinity", "wanted": str(enforced)}
-                yield RuleViolation(self.name, Cause(ADDED_AFFINITY, values))
-        for cause in self._unmet(slot):
-            yield RuleViolation(self.name, cause)
-
-    @classmethod
-    def execution_violations(
-        cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
-    ) -> Iterable[RuleViolation]:
-        """The selectors that do not hold, judged by the labels that the nodes have now."""
-        nodes, slots = cluster.nodes, cluster.pods.node[pods].astype(np.intp)
-        for required in pod_class.required_nodes:
-            if not required.execution:
-                continue
-            broken = ~_holds(nodes, required.selector, slots)
-            for pod, slot in zip(pods[broken].tolist(), slots[broken].tolist(), strict=True):
-                unmet = {"unmet": why_unmet(required.selector, nodes.labels[slot] or {})}
-                cause = Cause(AFFINITY, unmet, required.path, execution=True, worded="{unmet}")
-                yield RuleViolation.of_pod(cls.name, cause, cluster, pod, NODE)
-
-    def _unmet(self, slot: int) -> Iterable[Cause]:
+    def causes(self, slot: int) -> Iterable[Cause]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
+        for enforced in self._enforced:
+            if not enforced.matches(labels, name):
+                yield Cause(ADDED_AFFINITY, {"field": "addedAffinity", "wanted": str(enforced)})
         selector = self.pod_class.node_selector
         if selector is not None:
             for requirement in sorted(selector.requirements, key=str):
@@ -179,19 +159,30 @@ class NodeAffinity(NodeRule):
                 yield Cause(AFFINITY, values, required.path, execution=execution, elsewhere=named)
             if not unmet:
                 values = {"field": field, "wanted": str(required.selector)}
+                named, form = _by_name(required.selector), ADDED_AFFINITY.form
                 yield Cause(
-                    AFFINITY,
-                    values,
-                    required.path,
-                    execution=execution,
-                    elsewhere=_by_name(required.selector),
-                    worded=ADDED_AFFINITY.form,
+                    AFFINITY, values, required.path, execution=execution, elsewhere=named, worded=form
                 )
+
+    @classmethod
+    def execution_violations(
+        cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
+    ) -> Iterable[RuleViolation]:
+        """The selectors that do not hold, judged by the labels that the nodes have now."""
+        nodes, slots = cluster.nodes, cluster.pods.node[pods].astype(np.intp)
+        for required in pod_class.required_nodes:
+            if not required.execution:
+                continue
+            broken = ~_holds(nodes, required.selector, slots)
+            for pod, slot in zip(pods[broken].tolist(), slots[broken].tolist(), strict=True):
+                unmet = {"unmet": _why_unmet(required.selector, nodes.labels[slot] or {})}
+                cause = Cause(AFFINITY, unmet, required.path, execution=True, worded="{unmet}")
+                yield RuleViolation.of_pod(cls.name, cause, cluster, pod, NODE)
 
 
 def _holds(nodes: NodeTable, selector: NodeTerms, slots: IndexArray) -> BoolArray:
     if len(slots) > _FEW:
-        return match_terms(nodes, selector, slots)
+        return nodes.matching_terms(selector, slots)
     holds = [selector.matches(nodes.labels[s] or {}, nodes.names[s] or "") for s in slots.tolist()]
     return np.array(holds, dtype=np.bool_)
 
@@ -208,11 +199,19 @@ def _unmet(selector: NodeTerms, labels: Mapping[str, str]) -> list[Requirement]:
     return [requirement for requirement in selector.terms[0].labels if not requirement.matches(labels)]
 
 
+def _why_unmet(selector: NodeTerms, labels: Mapping[str, str]) -> str:
+    """What a node that has these labels lacks, label by label."""
+    if unmet := _unmet(selector, labels):
+        return "; ".join(f"{r}, the node has {found_label(labels, r.key)}" for r in unmet)
+    found = found_labels(selector, labels)
+    return f"{selector}, the node has {found}" if found else str(selector)
+
+
 def _wanted(field: str, requirement: Requirement, labels: Mapping[str, str]) -> dict[str, str]:
     return {"field": field, "wanted": str(requirement), "found": found_label(labels, requirement.key)}
 
 
-def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:
+def _named_nodes(selector: NodeSelector) -> frozenset[str] | None:
     """The node names a required selector allows, None if some alternative leaves the name open."""
     if not selector.node_selector_terms:
         return None
@@ -234,7 +233,7 @@ def admission(pod: Pod, node: Node, gates: FeatureGates) -> RuleVerdict | None:
     """Why a kubelet does not take the pod, None if it does."""
     if matches_when_placed(pod, node, gates) and matches_during_execution(pod, node, gates):
         return None
-    return RuleVerdict(NodeAffinity.name, UNRESOLVABLE, (REASON_POD,))
+    return RuleVerdict(NodeAffinityRule.name, UNRESOLVABLE, (AFFINITY.sentence,))
 
 
 def matches_when_placed(pod: Pod, node: Node, gates: FeatureGates) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict
+from berth.engine.rules.verdicts import PROCEED, Cause, Reason
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.columns import BoolArray, Slots
@@ -50,12 +50,9 @@ class NodeDeclaredFeatures(NodeRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, NodeUpdated) and change.features
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        lacking = sorted(self._wanted - self.nodes.features.at(slot))
-        if not lacking:
-            return None
-        causes = (Cause(NOT_DECLARED, {"feature": feature}, self.path) for feature in lacking)
-        return RuleVerdict.of(self.name, UNRESOLVABLE, causes)
+    def causes(self, slot: int) -> Iterator[Cause]:
+        for feature in sorted(self._wanted - self.nodes.features.at(slot)):
+            yield Cause(NOT_DECLARED, {"feature": feature}, self.path)
 
 
 def required_features(spec: PodSpec) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict, StepStatus
+from berth.engine.rules.verdicts import PROCEED, Cause, Reason, StepStatus
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded
 from berth.engine.state.columns import BoolArray, Slots
@@ -51,8 +53,6 @@ class NodeName(NodeRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         return False  # a node never changes its name, and whether one that came is right, `admits` says
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        if not self._wanted or self.nodes.names[slot] == self._wanted:
-            return None
-        cause = Cause(OTHER_NAME, {"node": self._wanted}, self.path)
-        return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
+    def causes(self, slot: int) -> Iterator[Cause]:
+        if not self.admits(slot):
+            yield Cause(OTHER_NAME, {"node": self._wanted or ""}, self.path)

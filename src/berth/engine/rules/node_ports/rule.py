@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ IN_USE = Reason(
     "host port {port} on {ip} is in use by {peers}",
     waits_for="host port {port} to be free: {peers} to leave a node",
     events=(PodDeleted, NodeAdded),
+    resolvable=True,
 )
 _UNKNOWN_HOLDER = "host port {port} on {ip} is in use"
 
@@ -74,11 +75,12 @@ class NodePorts(NodeRule):
             free &= ~self._taken(port, slots)
         return free
 
-    def _taken(self, port: HostPort, slots: Slots) -> BoolArray:
+    def _taken(self, port: HostPort, slots: Slots, gone: HypotheticalRemoval | None = None) -> BoolArray:
         taken = np.zeros_like(self.nodes.alive[slots])
         for ip, column in self.nodes.ports.get((port.protocol, port.port), {}).items():
             if port.conflicts(ip):
-                taken |= column[slots] > 0
+                freed = 0 if gone is None else gone.ports(HostPort(port.protocol, port.port, ip))[slots]
+                taken |= column[slots] > freed
         return taken
 
     def feasible_at(self, slot: int) -> bool:
@@ -94,12 +96,11 @@ class NodePorts(NodeRule):
         freed = conflict(self.pod_class.host_ports, change.pod_class.host_ports)
         return freed and self.feasible_at(change.slot)
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
+    def causes(self, slot: int) -> Iterator[Cause]:
         at = np.array([slot], dtype=np.intp)
-        taken = [port for port in self.pod_class.host_ports if self._taken(port, at)[0]]
-        if not taken:
-            return None
-        return RuleVerdict.of(self.name, UNSCHEDULABLE, (self._cause(port, slot) for port in taken))
+        for port in self.pod_class.host_ports:
+            if self._taken(port, at)[0]:
+                yield self._cause(port, slot)
 
     def _cause(self, port: HostPort, slot: int) -> Cause:
         values = {"port": f"{port.port}/{port.protocol}", "ip": port.ip}
@@ -110,12 +111,9 @@ class NodePorts(NodeRule):
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         taken = np.zeros(len(slots), dtype=np.bool_)
-        for wanted in self.pod_class.host_ports:
-            for ip, column in self.nodes.ports.get((wanted.protocol, wanted.port), {}).items():
-                if wanted.conflicts(ip):
-                    freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
-                    taken |= column[slots] > freed[slots]
-        yield SharedVerdict(slots[taken], UNSCHEDULABLE, (IN_USE.sentence,))
+        for port in self.pod_class.host_ports:
+            taken |= self._taken(port, slots, gone)
+        yield SharedVerdict.of(slots[taken], IN_USE)
 
 
 def admission(pod: Pod, others: Iterable[Pod]) -> RuleVerdict | None:

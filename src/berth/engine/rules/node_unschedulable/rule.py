@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.changes import Change, Question, on_nodes
-from berth.engine.rules.taint_toleration.taints import CORDON
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, Cause, Reason, RuleVerdict
+from berth.engine.rules.verdicts import PROCEED, Cause, Reason
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Node, NodeSpec
-from berth.kube.taints import tolerates
+from berth.kube.taints import CORDON, tolerates
 
 CORDONED = Reason(
     "NodeCordoned",
@@ -58,10 +57,8 @@ class NodeUnschedulable(NodeRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, NodeUpdated) and change.unschedulable
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        if self._tolerated or not self.nodes.unschedulable[slot]:
-            return None
-        return RuleVerdict.of(self.name, UNRESOLVABLE, (Cause(CORDONED, path=self.path),))
+    def causes(self, slot: int) -> Iterable[Cause]:
+        return () if self.admits(slot) else (Cause(CORDONED, path=self.path),)
 
 
 def _uncordoned(node: Node) -> Node:

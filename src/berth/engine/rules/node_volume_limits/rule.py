@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule, shared
 from berth.engine.rules.vectors import blocked_where
-from berth.engine.rules.verdicts import (
-    PROCEED,
-    UNRESOLVABLE,
-    Cause,
-    Reason,
-    RuleVerdict,
-    RuleViolation,
-    SharedVerdict,
-)
+from berth.engine.rules.verdicts import PROCEED, Cause, Reason, RuleVerdict, SharedVerdict
 from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
@@ -32,7 +24,6 @@ from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.csi import CsiVolume
 from berth.engine.state.volumes.needs import not_found
 from berth.engine.state.volumes.objects import ClaimKey
-from berth.kube.well_known import UNSCHEDULABLE
 
 TOO_MANY = Reason(
     "VolumeLimitExceeded",
@@ -41,6 +32,7 @@ TOO_MANY = Reason(
     varies=("attached", "new", "limit"),
     waits_for="a volume of {driver} to be detached from a node: pods to leave it",
     events=(PodDeleted, VolumeDetached),
+    resolvable=True,
 )
 NO_DRIVER = Reason(
     "DriverNotInstalled",
@@ -48,6 +40,7 @@ NO_DRIVER = Reason(
     "its CSINode does not list {driver}, which wants no pods where it is missing",
     waits_for="the driver {driver} on a node",
     events=(VolumesChanged,),
+    resolvable=True,
 )
 
 
@@ -63,10 +56,11 @@ class NodeVolumeLimits(TopologyRule):
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
         self._csi = cluster.volumes.csi
-        self._refusal = None
-        self._missing = missing = cluster.volumes.missing(pod_class)
+        self._refusal: Cause | None = None
+        missing = cluster.volumes.missing(pod_class)
         if missing is not None and not binds_volumes(pod_class):  # else another rule says it
-            self._refusal = f"looking up PVC {pod_class.namespace}/{missing}: {not_found(missing)}"
+            said = f"looking up PVC {pod_class.namespace}/{missing}: {not_found(missing)}"
+            self._refusal = Cause(CLAIM_NOT_FOUND, {"claim": missing}, self.path, said=said)
 
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
@@ -106,41 +100,43 @@ class NodeVolumeLimits(TopologyRule):
         going = gone.claims()
         refused = self._refused(self.nodes.count)
         asked = (slot for slot in slots.tolist() if refused[slot] or slot in going)
-        return shared((slot, self.verdict(slot, going.get(slot))) for slot in asked)
+        return shared(
+            (slot, RuleVerdict.of(self.name, self._causes(slot, going.get(slot)))) for slot in asked
+        )
 
     # --- one node -------------------------------------------------------------------------
 
-    def violations(self, slot: int) -> Iterable[RuleViolation]:
+    def causes(self, slot: int) -> Iterator[Cause]:
         # What a running pod mounts is attached: it must not count against itself.
-        verdict = self.verdict(slot, attachments=False)
-        return [RuleViolation(self.name, cause) for cause in verdict.because] if verdict else ()
+        return self._causes(slot, attachments=False)
 
-    def verdict(
+    def first_causes(self, slot: int) -> Iterator[Cause]:
+        return self._causes(slot)
+
+    def _causes(
         self, slot: int, gone: Mapping[ClaimKey, int] | None = None, *, attachments: bool = True
-    ) -> RuleVerdict | None:
+    ) -> Iterator[Cause]:
         if self._refusal is not None:
-            cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)
-            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
+            yield self._refusal
+            return
         wanted = self._wanted()
         for driver in wanted:
             if self._is_needed(driver) and not self._csi.limits(driver)[0][slot]:
-                reason = f"{driver} CSI driver is not installed on the node"
-                cause = Cause(NO_DRIVER, {"driver": driver}, self.path, said=reason)
-                return RuleVerdict.of(self.name, UNSCHEDULABLE, (cause,))
+                said = f"{driver} CSI driver is not installed on the node"
+                yield Cause(NO_DRIVER, {"driver": driver}, self.path, said=said)
+                return
         mounted = self._csi.attached_at(slot, gone)
         # As upstream: what is attached and not mounted takes a place, even if it is the pod's own.
         attached = mounted.union(self._csi.attachments_at(slot)) if attachments else mounted
-        causes = []
         for driver, volumes in wanted.items():
             new, limit = len(volumes - mounted), int(self._csi.limits(driver)[1][slot])
             there = sum(volume.driver == driver for volume in attached)
             if new and there + new > limit:
                 values = {"driver": driver, "attached": f"{there}", "new": f"{new}", "limit": f"{limit}"}
-                causes.append(Cause(TOO_MANY, values, self.path))
-        return RuleVerdict.of(self.name, UNSCHEDULABLE, causes) if causes else None
+                yield Cause(TOO_MANY, values, self.path)
 
     def bars(self, slot: int) -> bool:
-        return self.verdict(slot) is not None
+        return any(True for _ in self._causes(slot))
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from berth.engine.rules.node_affinity.matching import has_required, match_required
-from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.rules.vectors import BlockedDomains, FeasibleDomains, Projection
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.classes import Counter
@@ -27,63 +25,17 @@ from berth.engine.state.columns import (
 )
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass, Term
+from berth.engine.state.spread_constraints import Constraint
 from berth.engine.state.tables import PODS_ROW
-from berth.kube.objects import Node, TopologySpreadConstraint
-from berth.kube.selectors import Requirement, Selector, parse_label_selector
+from berth.kube.objects import Node
 from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY
 
-HONOR = "Honor"
 LEFT_OUT_BY_AFFINITY = (
     "the pod's nodeSelector or node affinity does not allow them (nodeAffinityPolicy: Honor)"
 )
 LEFT_OUT_BY_TAINTS = "the pod does not tolerate their taints (nodeTaintsPolicy: Honor)"
 # No real count comes near it; the emptiest domain is looked for among those a node stands in.
 _ABSENT = np.int32(1 << 30)
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A constraint as the scheduler reads it."""
-
-    topology_key: str
-    max_skew: int
-    min_domains: int
-    selector: Selector
-    honor_affinity: bool
-    honor_taints: bool
-    path: str
-
-
-def read_constraints(
-    constraints: Sequence[TopologySpreadConstraint],
-    pod_class: PodClass,
-    action: str,
-    selector: Selector | None = None,
-    path: str = "spec.topologySpreadConstraints",
-) -> list[Constraint]:
-    """The constraints with the given `whenUnsatisfiable`; `selector` replaces theirs (for defaults)."""
-    return [
-        Constraint(
-            topology_key=c.topology_key or "",
-            max_skew=c.max_skew or 0,
-            min_domains=1 if c.min_domains is None else c.min_domains,
-            selector=_with_label_keys(c, pod_class) if selector is None else selector,
-            honor_affinity=(c.node_affinity_policy or HONOR) == HONOR,
-            honor_taints=c.node_taints_policy == HONOR,
-            path=f"{path}[{i}]",
-        )
-        for i, c in enumerate(constraints)
-        if c.when_unsatisfiable == action
-    ]
-
-
-def _with_label_keys(constraint: TopologySpreadConstraint, pod_class: PodClass) -> Selector:
-    selector = parse_label_selector(constraint.label_selector)
-    if selector.nothing:
-        return selector
-    labels = pod_class.labels
-    keys = [key for key in constraint.match_label_keys or () if key in labels]
-    return selector.also(Requirement(key, "In", frozenset((labels[key],))) for key in keys)
 
 
 class EligibleNodes:
@@ -140,40 +92,36 @@ class CountedConstraint:
 
     def eligibility(self, slots: Slots) -> BoolArray:
         """Whether the pods of these nodes count, by their labels and the constraint's inclusion policies."""
-        nodes = self._cluster.nodes
-        eligible = nodes.alive[slots].copy()
-        if self.constraint.honor_affinity:
-            eligible &= match_required(nodes, self._pod_class, slots)
-        if self.constraint.honor_taints:
-            eligible &= match_tolerated(nodes, self._pod_class.spec.tolerations, slots)
-        for key in self._keys:
-            eligible &= nodes.column(key).ids[slots] > 0
+        eligible = self._cluster.nodes.alive[slots].copy()
+        for _, counts in self._conditions():
+            eligible &= counts(slots)
         return eligible
 
     def left_out(self) -> dict[str, IndexArray]:
         """Nodes whose pods do not count, by the first of the reasons why."""
-        nodes, own = self._cluster.nodes, self.constraint.topology_key
+        nodes = self._cluster.nodes
         rest = np.flatnonzero(nodes.alive[: nodes.count] & ~self.eligible[: nodes.count])
         found: dict[str, IndexArray] = {}
-
-        def leave(why: str, counts: BoolArray) -> None:
-            nonlocal rest
-            if not counts.all():
-                found[why] = rest[~counts]
-                rest = rest[counts]
-
-        for key in (own, *(key for key in self._keys if key != own)):
-            why = (
-                f"no label {key}"
-                if key == own
-                else f"no label {key}, which another constraint of the pod needs"
-            )
-            leave(why, nodes.column(key).ids[rest] > 0)
-        if self.constraint.honor_affinity:
-            leave(LEFT_OUT_BY_AFFINITY, match_required(nodes, self._pod_class, rest))
-        if self.constraint.honor_taints:
-            leave(LEFT_OUT_BY_TAINTS, match_tolerated(nodes, self._pod_class.spec.tolerations, rest))
+        for why, counts in self._conditions():
+            kept = counts(rest)
+            if not kept.all():
+                found[why] = rest[~kept]
+                rest = rest[kept]
         return found
+
+    def _conditions(self) -> Iterator[tuple[str, Callable[[Slots], BoolArray]]]:
+        """Why the pods of a node may not count, and which nodes' pods do as far as that goes."""
+        nodes, own = self._cluster.nodes, self.constraint.topology_key
+        for key in sorted(self._keys, key=lambda key: key != own):
+            needed = "" if key == own else ", which another constraint of the pod needs"
+            yield f"no label {key}{needed}", partial(self._have_label, key)
+        if self.constraint.honor_affinity:
+            yield LEFT_OUT_BY_AFFINITY, partial(self._pod_class.selects, nodes)
+        if self.constraint.honor_taints:
+            yield LEFT_OUT_BY_TAINTS, partial(nodes.tolerated, self._pod_class.spec.tolerations)
+
+    def _have_label(self, key: str, slots: Slots) -> BoolArray:
+        return self._cluster.nodes.column(key).ids[slots] > 0
 
     def counted(self, rule: str) -> ConstraintCounts:
         """How even the pods are that it counts; it is a constraint of `rule`."""
@@ -318,7 +266,7 @@ class HardConstraint(CountedConstraint):
                 return True
             if self.constraint.honor_affinity:
                 name = old.metadata.name or ""
-                was, now = (has_required(self._pod_class, labels, name) for labels in (before, after))
+                was, now = (self._pod_class.selects_node(labels, name) for labels in (before, after))
                 if was != now:
                     return True
         return change.taints and self.constraint.honor_taints

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from berth.engine.rules.changes import Change, Question, Variant, missing_label, on_pod, short, why_refused
 from berth.engine.rules.pod_topology_spread.constraints import HardConstraint
 from berth.kube.objects import PodSpec, TopologySpreadConstraint
+from berth.kube.text.words import count
 from berth.kube.well_known import DO_NOT_SCHEDULE
 
 # A skew no cluster reaches.
@@ -99,10 +100,9 @@ def clues(rule: str, question: Question, constraints: Sequence[HardConstraint]) 
         if not counts:
             continue  # no node has all the keys: that of another constraint is missing
         if len(counts) < wanted:
-            number = f"{len(counts)} domain{'' if len(counts) == 1 else 's'}"
             each = f"each takes at most maxSkew {spread.constraint.max_skew}"
             yield (
-                f"{short(key)} has {number}, minDomains {wanted}: "
+                f"{short(key)} has {count(len(counts), 'domain')}, minDomains {wanted}: "
                 f"until there are {wanted}, {each}{_uncounted(spread)}"
             )
         else:
@@ -123,12 +123,11 @@ def _unusable(rule: str, question: Question, spread: HardConstraint, counts: dic
     """The emptiest domains whose nodes are all refused for another reason: they hold the others back."""
     least = min(counts.values())
     column, nodes = spread.column, question.cluster.nodes
-    for domain in [name for name, count in counts.items() if count == least][:_MOST_DOMAINS]:
+    for domain in [name for name, pods in counts.items() if pods == least][:_MOST_DOMAINS]:
         number = column.values.index(domain)
         slots = np.flatnonzero((column.ids[: nodes.count] == number) & nodes.alive[: nodes.count]).tolist()
         verdicts = [[v for v in question.verdicts.get(slot, ()) if v.rule != rule] for slot in slots]
         if verdicts and all(verdicts):
             where = f"{short(spread.constraint.topology_key)}={domain}"
-            pods = f"{least} pod{'' if least == 1 else 's'}"
             why = why_refused(question, slots, [found[0].because[0] for found in verdicts])
-            yield f"the emptiest domain, {where} with {pods}, takes none: {why}"
+            yield f"the emptiest domain, {where} with {count(least, 'pod')}, takes none: {why}"

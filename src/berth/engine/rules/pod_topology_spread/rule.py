@@ -6,7 +6,9 @@ one; a soft constraint prefers emptier domains.  See the topology-spread design 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from weakref import WeakSet
 
 import numpy as np
@@ -18,20 +20,9 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     CountedConstraint,
     HardConstraint,
     SoftConstraint,
-    read_constraints,
 )
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
-from berth.engine.rules.verdicts import (
-    PROCEED,
-    SKIPPED,
-    UNRESOLVABLE,
-    Cause,
-    ConstraintCounts,
-    Reason,
-    RuleVerdict,
-    RuleViolation,
-    SharedVerdict,
-)
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, Cause, ConstraintCounts, Reason, SharedVerdict
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
     OF_NODES,
@@ -47,9 +38,10 @@ from berth.engine.state.cluster_events import (
 from berth.engine.state.columns import BoolArray, FloatArray, IndexArray, Int32Array, Int64Array, IntArray
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.spread_constraints import read_constraints
 from berth.kube.objects import TopologySpreadConstraint
 from berth.kube.selectors import Selector
-from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY, UNSCHEDULABLE
+from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY
 
 SKEW = Reason(
     "SpreadSkewExceeded",
@@ -59,14 +51,14 @@ SKEW = Reason(
     varies=("domain", "have", "emptiest", "skew"),
     waits_for="pods matching {selector} to come to the emptiest {level}, or to leave a fuller one",
     events=(PodAdded, PodDeleted, NodeAdded),
+    resolvable=True,
 )
 # The same while there are fewer domains than minDomains: then pods that come anywhere do not help.
-FEW_DOMAINS = Reason(
-    "SpreadTooFewDomains",
-    SKEW.sentence,
-    "{key}={domain} has {have} matching pod(s), and the minimum counts as {emptiest} while there are "
+FEW_DOMAINS = replace(
+    SKEW,
+    code="SpreadTooFewDomains",
+    form="{key}={domain} has {have} matching pod(s), and the minimum counts as {emptiest} while there are "
     "{domains} of {minDomains} domains: skew would be {skew}, maxSkew is {maxSkew}",
-    varies=SKEW.varies,
     waits_for="{another}, or pods matching {selector} to leave",
     events=(PodDeleted, NodeAdded, NodeUpdated),
 )
@@ -276,19 +268,15 @@ class PodTopologySpread(TopologyRule):
 
     # --- explain ----------------------------------------------------------------
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        for found in self.violations(slot):
-            code = UNRESOLVABLE if found.because.reason is NO_LABEL else UNSCHEDULABLE
-            return RuleVerdict.of(self.name, code, (found.because,))
-        return None
+    def first_causes(self, slot: int) -> Iterator[Cause]:
+        return islice(self.causes(slot), 1)
 
-    def violations(self, slot: int) -> Iterable[RuleViolation]:
+    def causes(self, slot: int) -> Iterator[Cause]:
         for spread in self.hard:
             key, path = spread.constraint.topology_key, spread.constraint.path
             domain = int(spread.column.ids[slot])
             if not domain:
-                cause = Cause(NO_LABEL, {"key": key}, path, topology=(key, ""))
-                yield RuleViolation(self.name, cause)
+                yield Cause(NO_LABEL, {"key": key}, path, topology=(key, ""))
                 continue
             have = int(spread.counter.counts[domain])
             if have > spread.most_allowed:
@@ -303,25 +291,24 @@ class PodTopologySpread(TopologyRule):
                     "maxSkew": f"{spread.constraint.max_skew}",
                     "selector": str(spread.term.selector),
                 }
-                reason = SKEW
-                if 0 < spread.domains < spread.constraint.min_domains:
+                reason, wanted = SKEW, spread.constraint.min_domains
+                if 0 < spread.domains < wanted:
+                    another = "another node" if key == HOSTNAME else f"a node in another {level(key)}"
                     reason = FEW_DOMAINS
-                    values["domains"], values["minDomains"] = (
-                        f"{spread.domains}",
-                        f"{spread.constraint.min_domains}",
-                    )
-                    values["another"] = (
-                        "another node" if key == HOSTNAME else f"a node in another {level(key)}"
-                    )
-                yield RuleViolation(self.name, Cause(reason, values, path, topology=(key, value)))
+                    values |= {
+                        "domains": f"{spread.domains}",
+                        "minDomains": f"{wanted}",
+                        "another": another,
+                    }
+                yield Cause(reason, values, path, topology=(key, value))
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         for spread in self.hard:
             unlabelled = spread.column.ids[slots] == 0
-            yield SharedVerdict(slots[unlabelled], UNRESOLVABLE, (NO_LABEL.sentence,))
+            yield SharedVerdict.of(slots[unlabelled], NO_LABEL)
             slots = slots[~unlabelled]
             exceeded = spread.exceeded(slots, gone)
-            yield SharedVerdict(slots[exceeded], UNSCHEDULABLE, (SKEW.sentence,))
+            yield SharedVerdict.of(slots[exceeded], SKEW)
             slots = slots[~exceeded]
 
 

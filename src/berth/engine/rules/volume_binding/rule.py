@@ -15,8 +15,6 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.changes import Question
-from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.node_resources_fit.shortages import spelled
 from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,
@@ -25,6 +23,7 @@ from berth.engine.rules.verdicts import (
     RuleVerdict,
     SharedVerdict,
     StepStatus,
+    found_labels,
 )
 from berth.engine.rules.volume_binding import clues
 from berth.engine.rules.volume_binding.score import StorageScore
@@ -39,12 +38,12 @@ from berth.engine.state.cluster_events import (
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, Slots
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import spelled
 from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.index import UNBOUND_IMMEDIATE, VolumeIndex
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions, VolumeShortage
-from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
+from berth.engine.state.volumes.objects import ClaimRecord
 from berth.kube.amounts.resource_names import MEMORY
-from berth.kube.selectors import NodeTerms
 
 # Other rules about volumes meet some of these, too.
 CLAIM_NOT_FOUND = Reason(
@@ -204,7 +203,7 @@ class VolumeBinding(NodeRule):
         # Tried once for all nodes on which the same terms hold: the claims compete for volumes.
         reachable = np.zeros((count, len(terms)), dtype=np.bool_)
         for row, wanted in enumerate(terms):
-            reachable[slice(None) if wanted is None else self._places(wanted), row] = True
+            reachable[self._places(wanted), row] = True
         packed = np.packbits(reachable, axis=1)
         kinds = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, examples, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
@@ -213,11 +212,13 @@ class VolumeBinding(NodeRule):
     def _mask(self, alternatives: list[Places]) -> BoolArray:
         mask = np.zeros(self.nodes.count, dtype=np.bool_)
         for terms in alternatives:
-            mask[slice(None) if terms is None else self._places(terms)] = True
+            mask[self._places(terms)] = True
         return mask
 
-    def _places(self, terms: NodeTerms | StorageRoom) -> IndexArray:
+    def _places(self, terms: Places) -> Slots:
         """The nodes that terms hold on, remembered for all pods: a local volume has terms of its own."""
+        if terms is None:
+            return slice(None)
         if isinstance(terms, StorageRoom):
             return terms.slots()
         index = self.cluster.volumes
@@ -226,7 +227,7 @@ class VolumeBinding(NodeRule):
             index.places_version = self.nodes.version
         found = index.places.get(id(terms))
         if found is None:
-            slots = np.flatnonzero(match_terms(self.nodes, terms, self.nodes.every_slot))
+            slots = np.flatnonzero(self.nodes.matching_terms(terms, self.nodes.every_slot))
             found = index.places[id(terms)] = (terms, slots)
         return found[1]
 
@@ -241,7 +242,7 @@ class VolumeBinding(NodeRule):
         if self._score is None:
             return scores
         if (alone := self._alone) is not None:
-            return self._score.of_one(alone, self.nodes.count, self._reached)
+            return self._score.of_one(alone, self.nodes.count, self._places)
         decisions, kind_of = self._by_kind()
         for kind, decision in enumerate(decisions):
             if isinstance(decision, VolumeDecisions):
@@ -249,13 +250,11 @@ class VolumeBinding(NodeRule):
                 scores[slots] = self._score.of(decision, slots)
         return scores
 
-    def _reached(self, terms: Places) -> IndexArray:
-        return np.arange(self.nodes.count) if terms is None else self._places(terms)
-
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         found = self._reason_bits()[slots]
         for bits in np.unique(found[found > 0]).tolist():
-            yield SharedVerdict(slots[found == bits], UNRESOLVABLE, self._reasons(bits))
+            said = tuple(reason for bit, reason in _REASONS.items() if bits & bit)
+            yield SharedVerdict(slots[found == bits], UNRESOLVABLE, said or (self._needs.refusal or "",))
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, StorageCapacityChanged):
@@ -264,38 +263,35 @@ class VolumeBinding(NodeRule):
 
     # --- one node --------------------------------------------------------------------------
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
+    def causes(self, slot: int) -> Iterator[Cause]:
         labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         needs = self._needs
         if needs.refusal is not None:
-            return RuleVerdict.of(self.name, UNRESOLVABLE, (self._unready(needs.refusal),))
-        bits, causes = 0, list[Cause]()
+            yield self._unready(needs.refusal)
+            return
         for claim, volume in needs.bound:
             if volume is None:
-                bits = _NO_VOLUME
-                values = {"claim": claim.name, "volume": claim.volume_name}
-                causes.append(Cause(VOLUME_NOT_FOUND, values, self.path))
+                yield Cause(VOLUME_NOT_FOUND, {"claim": claim.name, "volume": claim.volume_name}, self.path)
                 break
             if volume.nodes is not None and not volume.nodes.matches(labels, node):
-                bits = _OTHER_NODE
-                causes.append(Cause(OTHER_NODE, _unreachable(claim, volume, labels), self.path))
+                has = found_labels(volume.nodes, labels)
+                values = {"volume": volume.name, "claim": claim.name, "wanted": str(volume.nodes)}
+                values["found"] = f", the node has {has}" if has else ""
+                yield Cause(OTHER_NODE, values, self.path)
                 break
         reachable = needs.reachable(labels, node)
         shortage = needs.choose(reachable, node)
         if isinstance(shortage, VolumeShortage):
-            bits |= _BITS[shortage]
-            causes += self._unserved(reachable, node)
-        if not bits:
-            return None
-        # Upstream names what the first claim lacks, and says nothing of the others.
-        reasons = self._reasons(bits)
-        because = tuple(cause for cause in causes if cause.sentence in reasons)
-        return RuleVerdict(self.name, UNRESOLVABLE, reasons, because)
+            # Upstream names what the first claim lacks, and says nothing of the others.
+            said = _REASONS[_BITS[shortage]]
+            yield from (cause for cause in self._unserved(reachable, node) if cause.sentence == said)
 
-    def _reasons(self, bits: int) -> tuple[str, ...]:
-        if self._needs.refusal is not None:
-            return (self._needs.refusal,)
-        return tuple(reason for bit, reason in _REASONS.items() if bits & bit)
+    def verdict(self, slot: int) -> RuleVerdict | None:
+        found = super().verdict(slot)
+        if found is None or self._needs.refusal is not None:
+            return found
+        # Upstream's sentences have an order of their own.
+        return replace(found, reasons=tuple(said for said in _REASONS.values() if said in found.reasons))
 
     def _unready(self, refusal: str) -> Cause:
         name, index = self._needs.refusing, self.cluster.volumes
@@ -360,10 +356,3 @@ def _lacking(index: VolumeIndex, claim: ClaimRecord) -> str:
 def binds_volumes(pod_class: PodClass) -> bool:
     """Whether the pod has claims, and its profile leaves them to this rule."""
     return bool(pod_class.claims) and VolumeBinding.name not in pod_class.options.idle
-
-
-def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> dict[str, str]:
-    keys = dict.fromkeys(r.key for term in volume.nodes.terms for r in term.labels) if volume.nodes else {}
-    has = ", ".join(f"{key}={labels[key]}" if key in labels else f"no label {key}" for key in keys)
-    found = f", the node has {has}" if has else ""
-    return {"volume": volume.name, "claim": claim.name, "wanted": str(volume.nodes), "found": found}

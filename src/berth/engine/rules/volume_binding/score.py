@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from berth.engine.rules.node_resources_fit.score import shape_table
-from berth.engine.state.columns import IndexArray, Int64Array
+from berth.engine.state.columns import IndexArray, Int64Array, Slots
 from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions
 from berth.engine.state.volumes.objects import VolumeRecord
@@ -29,7 +29,7 @@ class StorageScore:
         self._offers = {offer.claim.key: offer for offer in needs.offers}
         self._table = np.array(shape_table(shape), dtype=np.int64)
 
-    def of_one(self, offer: Offer, count: int, places: Callable[[Places], IndexArray]) -> Int64Array:
+    def of_one(self, offer: Offer, count: int, places: Callable[[Places], Slots]) -> Int64Array:
         """A claim that competes with no other, on all nodes."""
         terms, wanted = self._needs.terms, offer.claim.wanted_bytes
         room = self._room(offer)

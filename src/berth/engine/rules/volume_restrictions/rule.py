@@ -19,7 +19,6 @@ from berth.engine.rules.verdicts import (
     UNRESOLVABLE,
     Cause,
     Reason,
-    RuleVerdict,
     SharedVerdict,
     StepStatus,
 )
@@ -30,7 +29,6 @@ from berth.engine.state.columns import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import DiskUse, PodClass
 from berth.engine.state.volumes.needs import not_found
-from berth.kube.well_known import UNSCHEDULABLE
 
 IN_USE = Reason(
     "ClaimInUse",
@@ -39,6 +37,7 @@ IN_USE = Reason(
     "claim {claim} is in use by {peers}",
     waits_for="claim {claim} to be free: {peers} to leave",
     events=(PodDeleted,),
+    resolvable=True,
 )
 NO_DISK = Reason(
     "DiskInUse",
@@ -46,6 +45,7 @@ NO_DISK = Reason(
     "{disk} is in use by {peers}",
     waits_for="{disk} to be free: {peers} to leave a node",
     events=(PodDeleted, NodeAdded),
+    resolvable=True,
 )
 
 
@@ -61,12 +61,13 @@ class VolumeRestrictions(TopologyRule):
         self._disks = pod_class.disks
         self._claims = cluster.volumes.exclusive(pod_class)
         self.prefilter = PROCEED if self._claims or self._disks else SKIPPED
+        self._refusal: Cause | None = None
         missing = cluster.volumes.missing(pod_class) if cluster.volumes.known else None
         if missing is not None:
-            self.prefilter = StepStatus(UNRESOLVABLE, (not_found(missing),))
-        # Nodes are refused once for a claim that is not there.
-        self._missing = None if binds_volumes(pod_class) else missing
-        self._refusal = None if self._missing is None else not_found(self._missing)
+            refusal = not_found(missing)
+            self.prefilter = StepStatus(UNRESOLVABLE, (refusal,))
+            if not binds_volumes(pod_class):  # else another rule says it
+                self._refusal = Cause(CLAIM_NOT_FOUND, {"claim": missing}, self.path, said=refusal)
         self.filters = bool(self._claims or self._disks) or self._refusal is not None
 
     @classmethod
@@ -114,37 +115,30 @@ class VolumeRestrictions(TopologyRule):
             return [np.full(self.nodes.count, BLOCKED, dtype=np.int32)]
         return [blocked_where(self._rivals()[1] > 0)] if self._disks else ()
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
+    def causes(self, slot: int) -> Iterable[Cause]:
         if self._refusal is not None:
-            cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)
-            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
-        if disks := self._disks_taken(slot):
-            return RuleVerdict.of(self.name, UNSCHEDULABLE, disks)
+            return (self._refusal,)
+        return self._disks_taken(slot) or self._claims_taken()
+
+    def _claims_taken(self) -> Iterator[Cause]:
         keys = self.cluster.pods.keys
-        causes = [
-            Cause(
-                IN_USE,
-                {"claim": claim},
-                self.path,
-                peers=tuple(keys[pod] or "" for pod in pods[:MOST_PEERS].tolist()),
-            )
-            for claim, _, pods in self._in_use()
-        ]
-        return RuleVerdict.of(self.name, UNSCHEDULABLE, causes) if causes else None
+        for claim, _, pods in self._in_use():
+            peers = tuple(keys[pod] or "" for pod in pods[:MOST_PEERS].tolist())
+            yield Cause(IN_USE, {"claim": claim}, self.path, peers=peers)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._refusal is not None:
-            yield SharedVerdict(slots, UNRESOLVABLE, (self._refusal,))
+            yield SharedVerdict(slots, UNRESOLVABLE, (self._refusal.sentence,))
             return
         if self._disks:
             rivals, there = self._rivals()
             taken = there[slots] > gone.among(rivals)[slots]
-            yield SharedVerdict(slots[taken], UNSCHEDULABLE, (NO_DISK.sentence,))
+            yield SharedVerdict.of(slots[taken], NO_DISK)
             slots = slots[~taken]
         used = np.zeros(len(slots), dtype=np.bool_)
         for _, users, pods in self._in_use():
             used |= gone.among(users)[slots] < len(pods)
-        yield SharedVerdict(slots[used], UNSCHEDULABLE, (IN_USE.sentence,))
+        yield SharedVerdict.of(slots[used], IN_USE)
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted | NodeDeleted):

@@ -5,7 +5,7 @@ Nodes without any zone label can: such a cluster has just one zone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from berth.engine.rules.verdicts import (
     UNRESOLVABLE,
     Cause,
     Reason,
-    RuleVerdict,
     SharedVerdict,
     StepStatus,
 )
@@ -52,13 +51,14 @@ class VolumeZone(NodeRule):
             (volume.name, key, values) for _, volume in volumes if volume for key, values in volume.zones
         ]
         self.prefilter = PROCEED if self._zones else SKIPPED
+        self._refusal: Cause | None = None
         lost = next((claim for claim, volume in volumes if not volume), None)
-        refusal = None if lost is None else f'persistentvolume "{lost.volume_name}" not found'
-        if refusal is not None:
+        if lost is not None:
+            refusal = f'persistentvolume "{lost.volume_name}" not found'
             self.prefilter = StepStatus(UNRESOLVABLE, (refusal,))
-        # Nodes are refused once for a volume that is not there.
-        self._lost = None if binds_volumes(pod_class) else lost
-        self._refusal = None if self._lost is None else refusal
+            if not binds_volumes(pod_class):  # else another rule says it
+                told = {"claim": lost.name, "volume": lost.volume_name}
+                self._refusal = Cause(VOLUME_NOT_FOUND, told, self.path, said=refusal)
         self.filters = bool(self._zones) or self._refusal is not None
 
     @classmethod
@@ -78,27 +78,24 @@ class VolumeZone(NodeRule):
             matches &= within | ~zoned
         return matches
 
-    def verdict(self, slot: int) -> RuleVerdict | None:
-        if self._lost is not None and self._refusal is not None:
-            told = {"claim": self._lost.name, "volume": self._lost.volume_name}
-            cause = Cause(VOLUME_NOT_FOUND, told, self.path, said=self._refusal)
-            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
+    def causes(self, slot: int) -> Iterator[Cause]:
+        if self._refusal is not None:
+            yield self._refusal
+            return
         labels = self.nodes.labels[slot] or {}
         if ZONE_KEYS.keys().isdisjoint(labels):
-            return None
+            return
         for volume, key, values in self._zones:
             found = labels.get(key, labels.get(ZONE_KEYS[key]))
             if found is None or found not in values:
                 has = f"no label {key}" if found is None else found
                 wanted = str(Requirement(key, IN, values))
-                told = {"volume": volume, "wanted": wanted, "found": has}
-                return RuleVerdict.of(self.name, UNRESOLVABLE, (Cause(OTHER_ZONE, told, self.path),))
-        return None
+                yield Cause(OTHER_ZONE, {"volume": volume, "wanted": wanted, "found": has}, self.path)
+                return  # upstream asks no further
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
-        return [
-            SharedVerdict(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or OTHER_ZONE.sentence,))
-        ]
+        said = OTHER_ZONE.sentence if self._refusal is None else self._refusal.sentence
+        return [SharedVerdict(slots[~self.feasible(slots)], UNRESOLVABLE, (said,))]
 
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)
