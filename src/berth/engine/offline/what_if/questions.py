@@ -155,7 +155,7 @@ class _Losses:
                 message=messages.most_common(1)[0][0] if messages else None,
                 details=self._details(simulation, messages.most_common(1)[0][0]) if messages else [],
             )
-            simulation.rewind(0)
+            simulation.rewind()
         return found
 
     def _details(self, simulation: Simulation, message: str) -> list[dict[str, Any]]:
