@@ -288,7 +288,7 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
 def _eviction(eviction: Eviction) -> Document:
     return {
         **eviction.entry.named,
-        "node": eviction.node,
+        "node": eviction.entry.node,
         "landsOn": eviction.replacement_node,
         "stoppedBy": [budget.name for budget in eviction.stopped_by],
         "haltedIn": eviction.halt.domain if eviction.halt else None,
