@@ -223,7 +223,8 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
     title, pods, like = _asked(world, workload)
     waiting = [world.unplaced[entry.key] for entry in pods if entry.key in world.unplaced]
     with filled(world.snapshot, like, 0 if waiting else MOST, progress) as found:
-        placed, stops = found.placed, waiting[0].message if waiting else found.stops
+        placed, stops = found.placed, waiting[0] if waiting else found.stops
+        message = stops.message if stops is not None else None
         help_, details = _help(world, found) if stops is not None else (None, [])
     nodes = Counter(placement.node for placement in placed)
     zones: Counter[str] = Counter()
@@ -231,15 +232,15 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
         zone = world.snapshot.zone_of(node)
         zones.update({} if zone is None else {zone: number})
     return FittingReplicas(
-        sentence=_said_of_fitting(title, len(placed), len(waiting), stops),
+        sentence=_said_of_fitting(title, len(placed), len(waiting), message),
         ok=bool(placed),
         workload=title,
         replicas=len(pods),
         fitting=len(placed),
-        more=stops is None,
+        more=message is None,
         nodes=dict(nodes),
         zones=dict(sorted(zones.items())),
-        stops=stops,
+        stops=message,
         help=help_,
         details=details,
     )
