@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from berth.engine.placement.preemption import Preemption, PreemptionMemory, preempt
+from berth.engine.placement.preemption import Preemption, preempt
 from berth.kube.defaults import created
 from berth.kube.disruption import Budget
 from berth.kube.selectors import EVERYTHING, selector_from_labels
@@ -383,12 +383,3 @@ def test_a_domain_may_become_the_emptiest_by_losing_pods() -> None:
 def test_without_nodes_there_is_nothing_to_say() -> None:
     """Without nodes none is found, and nothing is raised."""
     assert decide(urgent(), [], []).node is None
-
-
-def test_who_remembers_asks_about_disks_anew() -> None:
-    """A rule that cannot say what it judges nodes by is asked about all of them every time."""
-    disk = {"pdName": "data"}
-    pods = [runs("holder", "n1", cpu="1").disk(gcePersistentDisk=disk)]
-    found = decide(urgent("1").disk(gcePersistentDisk=disk), [node("n1")], pods, memory=PreemptionMemory())
-
-    assert victims(found) == ["holder"]
