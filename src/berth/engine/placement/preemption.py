@@ -171,16 +171,11 @@ class PreemptionMemory:
 
 def _surroundings(plan: Plan) -> list[IntArray] | None:
     """What rules about other pods judge nodes by, empty if there is no such rule; None if one cannot say."""
-    if plan.pod_class.claims or plan.pod_class.device_claims:
+    told = [rule.surroundings() for rule in plan.topology_rules if rule.filters]
+    known = [each for each in told if each is not None]
+    if plan.pod_class.claims or plan.pod_class.device_claims or len(known) < len(told):
         return None
-    found: list[IntArray] = []
-    for rule in plan.topology_rules:
-        if rule.filters:
-            told = rule.surroundings()
-            if told is None:
-                return None
-            found += told
-    return found
+    return [vector for each in known for vector in each]
 
 
 class _LesserPods:
