@@ -223,6 +223,9 @@ class PodBuilder(_Builder[Pod]):
     def priority(self, priority: int) -> PodBuilder:
         return self._spec(replace(self._thing.spec, priority=priority))
 
+    def priority_class(self, name: str) -> PodBuilder:
+        return self._spec(replace(self._thing.spec, priority_class_name=name))
+
     def never_preempts(self) -> PodBuilder:
         return self._spec(replace(self._thing.spec, preemption_policy="Never"))
 

@@ -7,7 +7,7 @@ from berth.engine.offline.explaining.replicas import further_replicas
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
-from berth.kube.objects import KubeObject
+from berth.kube.objects import KubeObject, ObjectMeta, PriorityClass
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
 from tests.support.builders import where as having
 from tests.support.snapshots import explained, helps, new, sentences, simulated, snapshot, workload, zone_node
@@ -237,6 +237,13 @@ def test_the_next_replica_of_a_satisfied_deployment() -> None:
     nodes = [make_node("n1").capacity(pods="2").build()]
     explanation = explained("deployment/web", *nodes, workload("Deployment", "web", 0))
     assert (explanation.state, explanation.entry.owner) == ("Fits", "Deployment/web")
+
+
+def test_the_next_replica_has_the_priority_of_its_class() -> None:
+    """A pod that a workload would make is judged as the API server would store it."""
+    important = PriorityClass(metadata=ObjectMeta(name="important"), value=7)
+    web = workload("Deployment", "web", 0, new("web").priority_class("important"))
+    assert find(simulated(make_node("n1").build(), important, web), "deploy/web", None).priority == 7
 
 
 def test_an_unplaced_replica_is_preferred() -> None:

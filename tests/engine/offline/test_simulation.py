@@ -13,11 +13,9 @@ from berth.engine.placement.evaluation import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan
 from berth.engine.state.options import Options
 from berth.kube.objects import (
-    Container,
     KubeObject,
     LabelSelector,
     ObjectMeta,
-    PodSpec,
     PriorityClass,
     ReplicationController,
     ReplicationControllerSpec,
@@ -62,19 +60,14 @@ def test_priority_comes_from_the_priority_class() -> None:
     """A pod that names a class has the priority of that class."""
     node = make_node("n1").capacity(pods="1").build()
     important = PriorityClass(metadata=ObjectMeta(name="important"), value=7)
-    spec = PodSpec(containers=[Container(name="c", image="i")], priority_class_name="important")
-    named = new("named").build()
-    simulation = simulated(
-        node, new("plain").build(), type(named)(metadata=named.metadata, spec=spec), important
-    )
+    named = new("named").priority_class("important").build()
+    simulation = simulated(node, new("plain").build(), named, important)
     assert where(simulation) == {"named": "n1"}
 
 
 def test_an_unknown_priority_class_is_noted() -> None:
     """A missing PriorityClass is said, not silently taken as zero."""
-    spec = PodSpec(containers=[Container(name="c", image="i")], priority_class_name="missing")
-    pod = new("p").build()
-    taken = snapshot(make_node("n1").build(), type(pod)(metadata=pod.metadata, spec=spec))
+    taken = snapshot(make_node("n1").build(), new("p").priority_class("missing").build())
     assert taken.notes == [
         "there is no PriorityClass missing among the files: its pods are placed with priority 0"
     ]
@@ -226,7 +219,7 @@ def test_progress_reaches_the_end() -> None:
 def test_rewinding_takes_placements_back() -> None:
     """After a rewind the room is free again."""
     simulation = simulated(make_node("n1").build(), new("a").build(), new("b").build())
-    simulation.rewind(1)
+    simulation.rewind(simulation.placements[1].number)
     assert where(simulation) == {"a": "n1"}
     assert not simulation.snapshot.cluster.has_pod("default/b")
 

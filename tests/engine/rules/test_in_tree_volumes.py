@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from berth.engine.placement.preemption import preempt
+from berth.engine.placement.preemption import PreemptionMemory, preempt
 from berth.engine.placement.queueing_hints import can_help
 from berth.engine.rules.node_volume_limits.rule import NodeVolumeLimits
 from berth.engine.state.cluster_events import PodDeleted
@@ -105,8 +105,9 @@ def test_those_without_a_claim_count_as_well() -> None:
     assert feasible(cluster, again) == ["a"]
     assert feasible(cluster, new) == []
     assert message(cluster, new) == "1 node(s) exceed max volume count."
-    found = preempt(cluster, class_of(cluster, new), budgets=[], started=lambda _: 0.0)
-    assert found.victims == ("default/r3",)
+    for memory in (None, PreemptionMemory()):
+        found = preempt(cluster, class_of(cluster, new), budgets=[], started=lambda _: 0.0, memory=memory)
+        assert found.victims == ("default/r3",)
     waiting, refused = class_of(cluster, new), {NodeVolumeLimits.name}
     helped = []
     for name in ("r1", "r2"):

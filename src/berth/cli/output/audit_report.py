@@ -120,7 +120,7 @@ def _evictions(evictions: list[Eviction], term: Terminal) -> str:
         (
             eviction.entry.namespace,
             eviction.entry.name,
-            eviction.node,
+            eviction.entry.node,
             eviction.replacement_node or "nowhere",
             _held_back(eviction),
             _why(eviction, wide=term.wide),

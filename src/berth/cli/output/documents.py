@@ -20,7 +20,6 @@ from berth.engine.offline.explaining.reasons import (
     UnplacedReasons,
     Workloads,
     group_document,
-    refusal_documents,
     verdict_document,
     violation_document,
 )
@@ -91,7 +90,7 @@ def simulation_document(
     simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
 ) -> Document:
     snapshot = simulation.snapshot
-    refusals, workloads = UnplacedReasons(simulation), Workloads(snapshot.pods)
+    reasons = UnplacedReasons(simulation, Workloads(snapshot.pods))
     content: Document = {
         "summary": {
             "nodes": len(snapshot.nodes),
@@ -117,7 +116,7 @@ def simulation_document(
                 "message": unplaced.message,
                 "priority": unplaced.entry.priority,
                 "noPreemption": unplaced.preemption or None,
-                "details": refusal_documents(refusals.of(unplaced), workloads),
+                "details": reasons.documents(unplaced.entry),
             }
             for unplaced in simulation.unplaced
         ],
@@ -288,7 +287,7 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
 def _eviction(eviction: Eviction) -> Document:
     return {
         **eviction.entry.named,
-        "node": eviction.node,
+        "node": eviction.entry.node,
         "landsOn": eviction.replacement_node,
         "stoppedBy": [budget.name for budget in eviction.stopped_by],
         "haltedIn": eviction.halt.domain if eviction.halt else None,

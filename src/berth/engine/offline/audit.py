@@ -26,7 +26,7 @@ from berth.engine.execution.rebalancing import Move, Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
 from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
-from berth.engine.offline.snapshot import Entry, Progress, Snapshot
+from berth.engine.offline.snapshot import Entry, Owners, Progress, Snapshot
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
@@ -54,7 +54,6 @@ class Eviction:
     """
 
     entry: Entry
-    node: str
     violations: tuple[RuleViolation, ...]
     replacement_node: str | None
     stopped_by: tuple[DisruptionBudget, ...]
@@ -190,7 +189,9 @@ def _reconciled(
         found[pod] = [
             violation
             if violation.of_peer or violation.rule not in _EVICTING_RULES
-            else _marked(violation, execution=(pod, violation.path) in broken)
+            else replace(
+                violation, because=replace(violation.because, execution=(pod, violation.path) in broken)
+            )
             for violation in violations
         ]
     known = {(pod, violation.path) for pod, violations in placed.items() for violation in violations}
@@ -198,10 +199,6 @@ def _reconciled(
         if (pod, path) not in known:
             found.setdefault(pod, []).append(violation)
     return found
-
-
-def _marked(violation: RuleViolation, *, execution: bool) -> RuleViolation:
-    return replace(violation, because=replace(violation.because, execution=execution))
 
 
 # --- who would go -------------------------------------------------------------------------
@@ -291,7 +288,6 @@ def _evictions(
     for entry, evicted in to_evict:
         yield Eviction(
             entry,
-            entry.node,
             evicted.violations,
             targets.get(entry.key),
             allowed.evict(entry),
@@ -319,12 +315,13 @@ def rebalanced(
     snapshot: Snapshot, living: Sequence[Entry], budgets: Sequence[DisruptionBudget], default: Rebalance
 ) -> list[WorkloadMoves]:
     """What the controllers would move of every ReplicaSet that is uneven, and may be moved."""
-    groups, rest = _groups(snapshot, living), _Rest(snapshot, living)
+    groups, owners = _groups(snapshot, living), snapshot.by_owner
+    rest = _Rest(owners, living)
     movable: list[tuple[Entry, rebalancing.MovableGroup]] = []
     found: list[WorkloadMoves] = []
     for key, members in groups.items():
         entry = members[-1]
-        how = _how(snapshot, entry, default)
+        how = _how(owners, entry, default)
         if how.policy is rebalancing.RebalancePolicy.OFF:
             continue
         witnesses = _witnesses(snapshot, entry, groups)
@@ -371,30 +368,30 @@ def _witnesses(
     return tuple(found)
 
 
-def _how(snapshot: Snapshot, entry: Entry, default: Rebalance) -> Rebalance:
+def _how(owners: Owners, entry: Entry, default: Rebalance) -> Rebalance:
+    """As its workload says, or else its ReplicaSet."""
     owner = controller_of(entry.pod.metadata)
-    names = [entry.owner, f"ReplicaSet/{owner.name}" if owner is not None else ""]
-    for name in names:
-        for manifest in snapshot.manifests:
-            if f"{manifest.kind}/{manifest.name}" == name and manifest.namespace == entry.namespace:
-                annotations = (manifest.object.metadata.annotations if manifest.object else None) or {}
-                if annotations.get(KEEP_SPREAD) == "false":
-                    return Rebalance()
-                return rebalancing.rebalance_of(annotations, default)
-    return default
+    names = (entry.owner or "", f"ReplicaSet/{owner.name}" if owner is not None else "")
+    manifest = next(
+        (owners[entry.namespace, name] for name in names if (entry.namespace, name) in owners), None
+    )
+    if manifest is None:
+        return default
+    annotations = (manifest.object.metadata.annotations if manifest.object else None) or {}
+    return (
+        Rebalance()
+        if annotations.get(KEEP_SPREAD) == "false"
+        else rebalancing.rebalance_of(annotations, default)
+    )
 
 
 class _Rest:
     """Which ReplicaSets are not to be disturbed; what the manifests do not say is as it should be."""
 
-    def __init__(self, snapshot: Snapshot, living: Sequence[Entry]) -> None:
-        self._wanted = {
-            (manifest.namespace, f"{manifest.kind}/{manifest.name}"): manifest.object.spec.replicas
-            for manifest in snapshot.manifests
-            if isinstance(manifest.object, Workload)
-        }
+    def __init__(self, owners: Owners, living: Sequence[Entry]) -> None:
+        self._owners = owners
         self._revisions: dict[tuple[str, str], set[str]] = {}
-        for manifest in snapshot.manifests:
+        for manifest in owners.values():
             view = manifest.object
             if manifest.kind == "ReplicaSet" and isinstance(view, Workload) and view.spec.replicas != 0:
                 owner = controller_of(view.metadata)
@@ -416,4 +413,6 @@ class _Rest:
         return "" if all(map(is_ready, told)) else rebalancing.NOT_READY
 
     def _number(self, workload: tuple[str, str], members: Sequence[Entry]) -> int:
-        return or_one(self._wanted.get(workload, len(members)))
+        manifest = self._owners.get(workload)
+        view = manifest.object if manifest is not None else None
+        return or_one(view.spec.replicas) if isinstance(view, Workload) else len(members)

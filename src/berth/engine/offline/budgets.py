@@ -5,12 +5,15 @@ Upstream: pkg/registry/core/pod/storage/eviction.go decides, pkg/controller/disr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.offline.snapshot import Entry, Owners, Snapshot
+from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.amounts.shares import or_one
 from berth.kube.disruption import is_lenient, spares_unhealthy, wanted_pods
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod, PodDisruptionBudget, ReplicationController, Workload
 from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.pods import is_active, is_ready
@@ -77,9 +80,9 @@ def budgets_of(snapshot: Snapshot, waiting: Iterable[Entry] = ()) -> list[Disrup
     found = [view for view in views if isinstance(view, PodDisruptionBudget)]
     if not found:
         return []
-    replicas = _replicas(snapshot)
+    owners = snapshot.by_owner
     running, expected = _grouped(snapshot.running), _grouped(waiting)
-    return [_budget(view, running, expected, replicas) for view in found]
+    return [_budget(view, running, expected, owners) for view in found]
 
 
 def _grouped(entries: Iterable[Entry]) -> _Groups:
@@ -94,7 +97,7 @@ def _labels(entry: Entry) -> _Labels:
 
 
 def _budget(
-    view: PodDisruptionBudget, running: _Groups, waiting: _Groups, replicas: dict[tuple[str, str], int]
+    view: PodDisruptionBudget, running: _Groups, waiting: _Groups, owners: Owners
 ) -> DisruptionBudget:
     namespace = view.metadata.namespace or "default"
     selector = parse_label_selector(view.spec.selector)
@@ -105,7 +108,7 @@ def _budget(
     status = view.status
     everyone = [*pods, *more]
     fault = _fault(view, everyone)
-    expected, desired = wanted_pods(view.spec, len(everyone), lambda: _scale(everyone, replicas))
+    expected, desired = wanted_pods(view.spec, len(everyone), lambda: _scale(everyone, owners))
     healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
     counted = healthy, desired
     allowed = max(healthy - desired, 0) if expected > 0 and fault is None else 0
@@ -139,25 +142,15 @@ def _fault(view: PodDisruptionBudget, pods: list[Entry]) -> str | None:
     return None if kinds else "pods without an owner have no replicas that it could count"
 
 
-def _scale(pods: list[Entry], replicas: dict[tuple[str, str], int]) -> int:
+def _scale(pods: list[Entry], owners: Owners) -> int:
     """What the workloads behind the pods are meant to run: as many as there are of those not in the input."""
-    by_owner: dict[tuple[str, str], int] = {}
-    for entry in pods:
-        if entry.owner is None:
-            continue
-        owner = (entry.namespace, entry.owner)
-        by_owner[owner] = by_owner.get(owner, 0) + 1
-    return sum(replicas.get(owner, number) for owner, number in by_owner.items())
+    counts = Counter((entry.namespace, entry.owner) for entry in pods if entry.owner is not None)
+    return sum(_replicas(owners.get(owner), number) for owner, number in counts.items())
 
 
-def _replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
-    found = {}
-    for manifest in snapshot.manifests:
-        view = manifest.object
-        if isinstance(view, Workload | ReplicationController) and manifest.kind != "DaemonSet":
-            owner = (manifest.namespace or "default", f"{manifest.kind}/{manifest.name}")
-            found[owner] = or_one(view.spec.replicas)
-    return found
+def _replicas(manifest: Manifest | None, there: int) -> int:
+    view = manifest.object if manifest is not None and manifest.kind != DAEMON_SET else None
+    return or_one(view.spec.replicas) if isinstance(view, Workload | ReplicationController) else there
 
 
 def may_be_ready(pod: Pod) -> bool:

@@ -109,7 +109,7 @@ def _judged(simulation: Simulation, entry: Entry) -> Explanation:
         node = _at_its_turn(simulation, entry)
         return _explain_pending(simulation, entry, node)
     heir = next((heir for gone, heir in simulation.preemptions() if gone.entry.key == entry.key), None)
-    simulation.rewind(0)
+    simulation.rewind()
     cluster.remove_pod(entry.key)
     try:
         explanation = _explain_running(simulation, entry)
@@ -147,9 +147,9 @@ def _explain_deleted(snapshot: Snapshot, entry: Entry) -> Explanation:
 
 def _at_its_turn(simulation: Simulation, entry: Entry) -> str | None:
     """Go back to the pod's turn; the node it was given then, None if it was not placed."""
-    for i, placement in enumerate(simulation.placements):
+    for placement in simulation.placements:
         if placement.entry.key == entry.key:
-            simulation.rewind(i)
+            simulation.rewind(placement.number)
             return None if placement.victims else placement.node
     _without_those_behind(simulation, entry)
     return None

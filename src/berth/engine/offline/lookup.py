@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from msgspec import structs
@@ -11,7 +11,7 @@ from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.workloads import unpinned
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import ReplicationController, Workload
+from berth.kube.objects import Pod, ReplicationController, Workload
 from berth.kube.text.near import most_alike
 from berth.kube.workloads.expansion import expand
 
@@ -112,16 +112,16 @@ def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None
 
 def _wanted_nowhere(simulation: Simulation, manifest: Manifest) -> Entry | None:
     """A pod of a DaemonSet that makes none, since it is for no node there is: each says why."""
-    made = _expanded(simulation, manifest, manifest) if manifest.kind == "DaemonSet" else ()
-    return next((replace(entry, pod=unpinned(entry.pod, manifest)) for entry in made), None)
+    if manifest.kind != "DaemonSet":
+        return None
+    pods = (unpinned(pod, manifest) for pod in _expanded(simulation, manifest, manifest))
+    return next((Entry(pod, manifest, f"{manifest.kind}/{manifest.name}", made=True) for pod in pods), None)
 
 
-def _expanded(simulation: Simulation, manifest: Manifest, instead: Manifest) -> Iterator[Entry]:
+def _expanded(simulation: Simulation, manifest: Manifest, instead: Manifest) -> list[Pod]:
     """The pods that a workload would make if it were as is said instead."""
     manifests = [instead if each is manifest else each for each in simulation.snapshot.manifests]
-    for made in expand(manifests).created:
-        if made.origin is instead:
-            yield Entry(made.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
+    return [made.pod for made in expand(manifests).created if made.origin is instead]
 
 
 def _workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> Manifest:
@@ -150,5 +150,6 @@ def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry |
         return None
     scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
     taken = {entry.key for entry in simulation.snapshot.pods}
-    made = _expanded(simulation, manifest, replace(manifest, object=scaled))
+    pods = _expanded(simulation, manifest, replace(manifest, object=scaled))
+    made = simulation.snapshot.reader.made_for(manifest, pods)
     return next((entry for entry in made if entry.key not in taken), None)

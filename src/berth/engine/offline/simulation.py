@@ -97,12 +97,10 @@ class Simulation:
             elsewhere=[made for made in self.placements if made.entry.namespace != namespace],
         )
 
-    def rewind(self, placements: int) -> None:
-        """Take back all but the first `placements`; whom later ones had preempted is where it was then."""
-        if placements < len(self.placements):
-            first = self.placements[placements].number
-            while later := [placement for placement in self.placements if placement.number >= first]:
-                self.take_back(later)
+    def rewind(self, number: int = 0) -> None:
+        """Take back all placements from that number on; whom these had preempted is where it was then."""
+        while later := [placement for placement in self.placements if placement.number >= number]:
+            self.take_back(later)
 
     def held_back(self, entry: Entry) -> tuple[str, str] | None:
         """Reason and message if a pod is not tried at all, None if it is."""

@@ -52,7 +52,8 @@ from berth.kube.workloads.pod_templates import node_of
 
 # Told how many of how many pods are done.
 Progress = Callable[[int, int], None]
-
+# Manifests by namespace and ``Kind/name``.
+Owners = Mapping[tuple[str, str], Manifest]
 
 _MOST_FAULTS = 5  # invalid annotations that are told of one by one
 _SELECTING_KINDS = ("ReplicaSet", "StatefulSet")
@@ -199,6 +200,12 @@ class Snapshot:
         """The pods that run on nodes there are, and are not being deleted."""
         there = self.cluster.nodes.slot_of
         return [e for e in self.running if not is_terminating(e.pod) and e.pod.spec.node_name in there]
+
+    @property
+    def by_owner(self) -> Owners:
+        """What may own pods, by its namespace and what `Entry.owner` calls it."""
+        others = (manifest for manifest in self.manifests if manifest.kind != "Pod")
+        return {(each.namespace or "default", f"{each.kind}/{each.name}"): each for each in others}
 
     def zone_of(self, node: str) -> str | None:
         return (self.nodes[node].metadata.labels or {}).get(ZONE)

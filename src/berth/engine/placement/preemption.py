@@ -28,7 +28,7 @@ from berth.engine.placement.plan import NodeAnswers, Plan, Reader, plan_for
 from berth.engine.rules.base import NodeRule, Rule
 from berth.engine.rules.verdicts import SKIP, SUCCESS
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, IntArray
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
 from berth.engine.state.pod_class import PodClass
 from berth.kube.disruption import Budget
@@ -45,8 +45,9 @@ _FEWEST_CANDIDATES, _CANDIDATES_SHARE = 100, 10
 _MOST_LEVELS = 16
 # Of up to so many nodes, the pods are looked up node by node.
 _FEW_NODES = 100
-# Nodes whose victims are remembered, of one class.
+# Nodes whose victims are remembered, of one class, and classes with rules about other pods.
 _MOST_REMEMBERED = 1000
+_MOST_PLANS_REMEMBERED = 128
 # What a node is to a pod, if it is not one of the refusals that count on from here.
 _NO_CHANCE, _EMPTY, _HELPED = 0, 1, 2
 _UNRANKED, _LAST_RANK = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -112,8 +113,9 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     stuck = nominated is not None and lesser.leaving(nominated, preempted)
     if stuck and len(_possible_nodes(plan, np.array([nominated], dtype=np.intp))):
         return Preemption(None, message=f"preemption: {TERMINATING}")
-    prospects = memory.of(plan) if memory is not None else _Prospects(cluster)
-    prospects.refresh(plan, lesser)
+    surroundings = _surroundings(plan) if memory is not None else None
+    prospects = memory.of(plan, surroundings) if memory is not None else _Prospects(cluster)
+    prospects.refresh(plan, lesser, surroundings or [])
     helped = prospects.helped()
     if not len(helped):
         return Preemption(None, message=f"preemption: {prospects.no_help()}")
@@ -135,29 +137,45 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
 class PreemptionMemory:
     """What nodes are to pods, kept for as long as the answers of the rules about single nodes.
 
-    Classes of one priority that ask the same of a node share it, as they share these answers.
+    Classes of one priority that ask the same of a node share it, as they share these answers; one that a
+    rule about other pods concerns has its own.
 
     For those who ask again and again, with the same `started` and the same budgets in the same order;
     only what the budgets allow may change.
     """
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[NodeAnswers, dict[int, _Prospects]] = WeakKeyDictionary()
+        self._shared: WeakKeyDictionary[NodeAnswers, dict[int, _Prospects]] = WeakKeyDictionary()
+        self._own: WeakKeyDictionary[Plan, _Prospects] = WeakKeyDictionary()
 
-    def of(self, plan: Plan) -> _Prospects:
-        own = plan.pod_class
-        if own.claims or own.device_claims or any(rule.filters for rule in plan.topology_rules):
+    def of(self, plan: Plan, surroundings: Sequence[IntArray] | None) -> _Prospects:
+        if surroundings is None:
             return _Prospects(plan.cluster)  # what happens on one node concerns others
-        by_priority = self._known.setdefault(plan.answers, {})
-        if own.priority not in by_priority:
-            by_priority[own.priority] = _Prospects(plan.cluster)
-        return by_priority[own.priority]
+        if not surroundings:
+            by_priority, priority = self._shared.setdefault(plan.answers, {}), plan.pod_class.priority
+            if priority not in by_priority:
+                by_priority[priority] = _Prospects(plan.cluster)
+            return by_priority[priority]
+        if plan not in self._own:
+            if len(self._own) >= _MOST_PLANS_REMEMBERED:
+                self._own.clear()
+            self._own[plan] = _Prospects(plan.cluster)
+        return self._own[plan]
 
     def forget(self, slot: int) -> None:
         """The pods of a node did not change, but when they started."""
-        for by_priority in self._known.values():
-            for prospects in by_priority.values():
-                prospects.candidates.pop(slot, None)
+        shared = (prospects for by_priority in self._shared.values() for prospects in by_priority.values())
+        for prospects in (*shared, *self._own.values()):
+            prospects.candidates.pop(slot, None)
+
+
+def _surroundings(plan: Plan) -> list[IntArray] | None:
+    """What rules about other pods judge nodes by, empty if there is no such rule; None if one cannot say."""
+    told = [rule.surroundings() for rule in plan.topology_rules if rule.filters]
+    known = [each for each in told if each is not None]
+    if plan.pod_class.claims or plan.pod_class.device_claims or len(known) < len(told):
+        return None
+    return [vector for each in known for vector in each]
 
 
 class _LesserPods:
@@ -208,6 +226,7 @@ class _Prospects:
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = cluster.nodes
         self._reader = Reader(cluster, cluster.usage)
+        self._surroundings: Sequence[IntArray] = ()
         self._standing = np.zeros(cluster.nodes.capacity, dtype=np.int16)
         self._reasons: list[tuple[str, ...]] = [(NOT_HELPFUL,), (NO_VICTIMS,), ()]
         # The priority up to which pods must go.
@@ -220,12 +239,11 @@ class _Prospects:
         """On how many nodes other pods are in the way."""
         return int(np.count_nonzero(self._standing != _NO_CHANCE))
 
-    def refresh(self, plan: Plan, lesser: _LesserPods) -> None:
-        """Judge the nodes again that changed."""
-        if not self._reader.behind:
+    def refresh(self, plan: Plan, lesser: _LesserPods, surroundings: Sequence[IntArray]) -> None:
+        """Judge the nodes again that changed, or whose surroundings did."""
+        asked = self._changed(surroundings)
+        if not len(asked):
             return
-        slots = self._reader.changed()
-        asked = np.arange(self._nodes.count) if slots is None else np.unique(slots)
         self._standing[asked] = _NO_CHANCE
         self._rank[asked] = _UNRANKED
         for slot in self.candidates.keys() & set(asked.tolist()):
@@ -242,6 +260,18 @@ class _Prospects:
             if verdict.reasons not in self._reasons:
                 self._reasons.append(verdict.reasons)
             self._standing[verdict.slots] = self._reasons.index(verdict.reasons)
+
+    def _changed(self, now: Sequence[IntArray]) -> IndexArray:
+        slots = self._reader.changed() if self._reader.behind else []
+        before, count = self._surroundings, self._nodes.count
+        self._surroundings = now
+        if slots is None or [len(each) for each in before] != [len(each) for each in now]:
+            return np.arange(count)
+        changed = np.zeros(count, dtype=np.bool_)
+        changed[slots] = True
+        for old, new in zip(before, now, strict=True):
+            changed |= old != new
+        return np.flatnonzero(changed)
 
     def helped(self) -> IndexArray:
         """The nodes that have room then, in order of arrival."""

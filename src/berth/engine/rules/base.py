@@ -247,6 +247,13 @@ class TopologyRule(Rule):
             passes &= blocked[slots] == 0
         return passes
 
+    def surroundings(self) -> Sequence[IntArray] | None:
+        """Over all nodes, what `verdicts` judge each by, beside the node itself and the pods on it.
+
+        While a node and its pods do not change, and the number of these vectors and the node's values in
+        them do not either, neither do its verdicts.  None if that cannot be said.
+        """
+
     def bars(self, slot: int) -> bool:
         """True only if the node at `slot` is refused now; a quick look for `placement.queueing_hints`."""
         return False

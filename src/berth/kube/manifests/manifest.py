@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]  # bytes taken in, and bytes in all
     Report = Callable[[int], None]  # bytes of one file taken in
     Refused = Callable[["ManifestError"], None]
+    ManifestKey = tuple[str, str, str | None, str]  # group, kind, namespace, name
 
 STDIN, STANDARD_INPUT = "-", "standard input"
 DEFAULT_NAMESPACE = "default"
@@ -109,6 +110,11 @@ class Manifest:
         if "kind" in decoded:
             return decoded
         return {"apiVersion": self.api_version, "kind": self.kind, **decoded}  # an item of a PodList
+
+    @property
+    def key(self) -> ManifestKey:
+        """What no two objects of a cluster have in common, whatever version they are written in."""
+        return kinds.group_of(self.api_version), self.kind, self.namespace, self.name
 
     @property
     def title(self) -> str:
@@ -484,10 +490,9 @@ def _with_generated_name(manifest: Manifest, counts: dict[tuple[str, str | None,
     return _replace(manifest, name=name, object=replace(view, metadata=replace(view.metadata, name=name)))
 
 
-def _once(manifest: Manifest, seen: dict[tuple[str, str, str | None, str], Manifest]) -> _Found:
+def _once(manifest: Manifest, seen: dict[ManifestKey, Manifest]) -> _Found:
     if manifest.object is not None:
-        group = kinds.group_of(manifest.api_version)
-        first = seen.setdefault((group, manifest.kind, manifest.namespace, manifest.name), manifest)
+        first = seen.setdefault(manifest.key, manifest)
         if first is not manifest:
             detail = f"is there twice: in {first.source} and in {manifest.source}"
             return DuplicateError(f"{manifest.title} {detail}", manifest.source, manifest.title, detail)

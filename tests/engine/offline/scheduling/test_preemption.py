@@ -71,7 +71,7 @@ def test_who_was_preempted_by_a_victim_is_gone_too() -> None:
 def test_a_chain_of_preemptions_can_be_taken_back() -> None:
     """All the way, and every pod of it can be explained at its turn."""
     simulation = simulated(*chain())
-    simulation.rewind(0)
+    simulation.rewind()
     assert on_nodes(simulation.snapshot.cluster) == {"default/old": "n0"}
     assert simulation.placements == []
     assert {name: explained(name, *chain()).state for name in ("seeks", "peer", "mid")} == {
@@ -161,8 +161,24 @@ def test_everything_can_be_taken_back() -> None:
     simulation = simulate(taken)
     assert simulation.node_of("default/f") == simulation.node_of("default/db")
     assert preempted(simulation)
-    simulation.rewind(0)
+    simulation.rewind()
     assert (on_nodes(taken.cluster), simulation.placements) == (before, [])
+
+
+def test_a_victim_that_was_placed_first_of_all_is_taken_back() -> None:
+    """No placement is left behind, also not that of a pod that came before all those that stayed."""
+    zone = {"zone": "a"}
+    first, second = (
+        make_node(n).labels({HOSTNAME: n, **zone}).capacity(cpu="1").build() for n in ("n0", "n1")
+    )
+    seeks = new("seeks").priority(10).requests(cpu="1").node_selector({HOSTNAME: "n0"})
+    seeks = seeks.affinity_to({"app": "peer"}, topology="zone")
+    victim = new("victim").priority(5).requests(cpu="1").node_selector({HOSTNAME: "n0"}).build()
+    peer = new("peer").labels(app="peer").node_selector({HOSTNAME: "n1"}).build()
+    simulation = simulated(first, second, seeks.build(), victim, peer)
+    assert preempted(simulation) == {"victim": ("n0", "seeks")}
+    simulation.rewind()
+    assert on_nodes(simulation.snapshot.cluster) == {}
 
 
 def test_taking_back_one_preemption_takes_back_what_followed() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from berth.engine.offline.explaining.nodes import NodeGroup
 from berth.engine.offline.scheduling.placements import GroupFailure, group_key, refused_on
-from berth.engine.offline.simulation import Simulation, UnplacedPod
+from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.workloads import unpinned
 from berth.engine.placement.evaluation import evaluate
@@ -34,59 +33,49 @@ GROUP_WITHOUT_ROOM = Reason("PodGroupWithoutRoom", "")
 GROUP_REASONS = (GROUP_INCOMPLETE, GROUP_WITHOUT_ROOM)
 # What may make room for a group.
 ROOM_EVENTS = (PodDeleted.__name__, NodeAdded.__name__, NodeUpdated.__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CountedReason:
-    """A reason that nodes are refused for.
-
-    Attributes:
-        rule: None if it is the pod's group that waits.
-        causes: What it is on each of the nodes.
-        nodes: How many these are.
-    """
-
-    rule: str | None
-    causes: tuple[Cause, ...]
-    nodes: int
+# A rule that refuses nodes, and why on each of them, as far as these reasons are alike.
+_Refusal = tuple[str, list[Cause]]
 
 
 class UnplacedReasons:
     """The reasons of pods that a simulation left without a node; they are asked once a class."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, workloads: Workloads) -> None:
         self._simulation = simulation
+        self._workloads = workloads
         self._cluster = simulation.snapshot.cluster
-        self._known: dict[PodClass, list[CountedReason]] = {}
+        self._known: dict[PodClass, list[_Refusal]] = {}
 
-    def of(self, unplaced: UnplacedPod) -> list[CountedReason]:
-        """Nothing for a pod that is not tried: its `reason` says it all."""
-        entry = unplaced.entry
+    def documents(self, entry: Entry) -> list[dict[str, Any]]:
+        """Each reason with the number of nodes it keeps from a pod; none if it is not tried at all."""
         if self._simulation.held_back(entry) is not None:
             return []
         key = group_key(entry)
         if key is not None and (failure := self._simulation.failed_groups.get(key)):
             cause = Cause(reason_of(failure), {"podGroup": failure.state.name}, said=failure.message)
-            return [CountedReason(None, (cause,), self._cluster.nodes.live)]
-        if entry.daemon_of is not None:
-            return self._of_daemon(entry, entry.daemon_of)
+            nodes = self._cluster.nodes.live
+            return [{**detail_document(None, (cause,), self._workloads), "nodes": nodes}]
+        return [
+            {**detail_document(rule, causes, self._workloads), "nodes": len(causes)}
+            for rule, causes in self._refusals(entry)
+        ]
+
+    def _refusals(self, entry: Entry) -> list[_Refusal]:
+        if entry.daemon_of is not None:  # the other nodes are none of its business
+            plan = plan_for(self._cluster, self._cluster.class_of(unpinned(entry.pod, entry.manifest)))
+            return _summed([refused_on(plan, self._cluster.nodes.slot_of[entry.daemon_of])])
         pod_class = self._cluster.class_of(entry.pod)
         if pod_class not in self._known:
             verdicts = evaluate(plan_for(self._cluster, pod_class)).verdicts
             self._known[pod_class] = _summed(verdicts.values())
         return self._known[pod_class]
 
-    def _of_daemon(self, entry: Entry, node: str) -> list[CountedReason]:
-        """What its own node says; the others are none of its business."""
-        plan = plan_for(self._cluster, self._cluster.class_of(unpinned(entry.pod, entry.manifest)))
-        return _summed([refused_on(plan, self._cluster.nodes.slot_of[node])])
-
 
 def reason_of(failure: GroupFailure) -> Reason:
     return GROUP_INCOMPLETE if failure.most is None else GROUP_WITHOUT_ROOM
 
 
-def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[CountedReason]:
+def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[_Refusal]:
     found: dict[tuple[str, Hashable], list[Cause]] = {}
     for said in verdicts:
         for verdict in said:
@@ -97,7 +86,7 @@ def _summed(verdicts: Iterable[Iterable[RuleVerdict]]) -> list[CountedReason]:
         for (rule, _), causes in found.items():
             coarse.setdefault((rule, causes[0].code), []).extend(causes)
         found = coarse
-    return [CountedReason(rule, tuple(causes), len(causes)) for (rule, _), causes in found.items()]
+    return [(rule, causes) for (rule, _), causes in found.items()]
 
 
 class Workloads:
@@ -183,10 +172,3 @@ def group_document(group: NodeGroup, workloads: Workloads) -> dict[str, Any]:
         "labels": dict(group.labels),
         "details": [detail_document(shared.rule, shared.causes, workloads) for shared in group.causes],
     }
-
-
-def refusal_documents(refusals: Iterable[CountedReason], workloads: Workloads) -> list[dict[str, Any]]:
-    return [
-        {**detail_document(refusal.rule, refusal.causes, workloads), "nodes": refusal.nodes}
-        for refusal in refusals
-    ]

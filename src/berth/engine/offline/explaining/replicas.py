@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from berth.engine.offline.scheduling.placements import PodPlacement, count_on, take_off
+from berth.engine.offline.scheduling.placements import GroupSite, PodPlacement
 from berth.engine.offline.scheduling.preemption import unbound
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
-from berth.engine.placement.evaluation import fit_error
-from berth.engine.placement.plan import SchedulingError, plan_for
+from berth.engine.placement.group_placement import NoNode
 from berth.kube.objects import ObjectMeta, Pod, Workload
 from berth.kube.pods import is_terminating
 from berth.kube.workloads.pod_templates import stateful_claims, with_claims
@@ -51,8 +50,7 @@ class FilledCluster:
 
     placed: list[PodPlacement]
     following: Entry
-    stops: str | None
-    failed: bool = False
+    stops: NoNode | None
 
 
 # --- filling -------------------------------------------------------------------------------------------
@@ -65,34 +63,24 @@ def filled(
     """Add pods like one of a workload until none fits, at most so many; they are there while this lasts."""
     cluster, volumes = snapshot.cluster, snapshot.reader.volumes
     made = _further_ones(snapshot, like, volumes.stateful_set_of(like.pod))
+    site = GroupSite(cluster)
     placed: list[PodPlacement] = []
     claims: list[ObjectMeta] = []
-    stops, failed = None, False
     try:
         while True:
             entry = made(len(placed))
             claims += (claim.metadata for claim in volumes.make_claims(entry.pod))
-            if len(placed) >= most:
+            found = site.place(entry) if len(placed) < most else None
+            if not isinstance(found, PodPlacement):
                 break
-            pod_class = cluster.class_of(entry.pod)
-            plan = plan_for(cluster, pod_class)
-            try:
-                best = plan.best(None)
-            except SchedulingError as error:
-                stops, failed = str(error), True
-                break
-            if best is None:
-                stops = fit_error(plan)[0]
-                break
-            node = cluster.nodes.names[best[0]] or ""
-            count_on(cluster, entry, node, pod_class)
-            placed.append(PodPlacement(entry, node, best[1]))
+            site.count(found)
+            placed.append(found)
             if progress is not None:
                 progress(len(placed), most)
-        yield FilledCluster(placed, entry, stops, failed)
+        yield FilledCluster(placed, entry, found)
     finally:
         for placement in reversed(placed):
-            take_off(cluster, placement.entry)
+            site.take_back(placement)
         for claim in claims:
             cluster.volumes.remove_claim(claim.namespace or "default", claim.name or "")
 
@@ -135,9 +123,9 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
         return None
     counts = _pods_of_its_workload(simulation, entry)
     with filled(snapshot, entry, MOST_REPLICAS) as found:
-        if found.failed:
+        if found.stops is not None and found.stops.failed:
             return None
-        return FurtherReplicas(len(found.placed), found.stops or "", *counts)
+        return FurtherReplicas(len(found.placed), found.stops.message if found.stops else "", *counts)
 
 
 def _pods_of_its_workload(simulation: Simulation, entry: Entry) -> tuple[int, int]:

@@ -24,7 +24,6 @@ from berth.engine.state.matching import MatchIndex, as_incoming
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
 from berth.kube.defaults import default_namespace, taken_in
-from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest, ManifestError
 from berth.kube.manifests.unknown_fields import CustomSchemas
 from berth.kube.objects import (
@@ -264,15 +263,11 @@ def _around(given: LintInput) -> Iterator[Manifest]:
     """What files do not replace: neither an object, nor the pods of a workload."""
     if not given.around:
         return
-    written = {_key(manifest) for manifest in given.files}
+    written = {manifest.key for manifest in given.files}
     gone = {id(view) for view in _made_by(given.files, given.around)}
     for manifest in given.around:
-        if _key(manifest) not in written and id(manifest.object) not in gone:
+        if manifest.key not in written and id(manifest.object) not in gone:
             yield manifest
-
-
-def _key(manifest: Manifest) -> tuple[str, str, str | None, str]:
-    return kinds.group_of(manifest.api_version), manifest.kind, manifest.namespace, manifest.name
 
 
 def _made_by(files: Iterable[Manifest], around: Iterable[Manifest]) -> Iterator[object]:

@@ -189,7 +189,7 @@ def parse(option: str, text: str, files: Files) -> ClusterChange:
     if option == "add":
         return _add(text, files)
     text = text.strip()
-    if not text and option != REPLACE_ALL:
+    if not text and FORMS[option]:
         raise WhatIfError(f"--{option} wants {FORMS[option]}")
     return _PARSERS[option](text)
 

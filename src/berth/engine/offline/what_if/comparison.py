@@ -10,12 +10,7 @@ from msgspec import convert, structs
 
 from berth.engine.execution.violations import placement_violations
 from berth.engine.offline.budgets import DisruptionBudget
-from berth.engine.offline.explaining.reasons import (
-    UnplacedReasons,
-    Workloads,
-    refusal_documents,
-    violation_document,
-)
+from berth.engine.offline.explaining.reasons import UnplacedReasons, Workloads, violation_document
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.topology import Spread, spreads_of
@@ -253,8 +248,8 @@ def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPo
         setup=world.setup,
         failed_groups=world.failed_groups,
     )
-    helps, refusals = _helps(world, simulation), UnplacedReasons(simulation)
-    workloads = Workloads(world.entries.values())
+    helps = _helps(world, simulation)
+    reasons = UnplacedReasons(simulation, Workloads(world.entries.values()))
     return [
         data.StrandedPod(
             **unplaced.entry.named,
@@ -263,7 +258,7 @@ def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPo
             message=unplaced.message,
             waited=key in before.waiting,
             help=helps.get(key),
-            details=refusal_documents(refusals.of(unplaced), workloads),
+            details=reasons.documents(unplaced.entry),
         )
         for key, unplaced in world.unplaced.items()
     ]

@@ -11,10 +11,12 @@ from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfErr
 from berth.engine.rules.changes import label_keys
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
+from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, Requirement
 from berth.kube.text.near import most_alike
 from berth.kube.text.words import first_of
 
 _NEAR = 5
+_OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN}
 _requirement = re.compile(
     r"\s*(?:(?P<absent>!\s*[^\s,=!()]+)|(?P<key>[^\s,=!()]+)\s*"
     r"(?:(?P<sign>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
@@ -80,10 +82,10 @@ def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
     found = [
         name
         for name, node in snapshot.nodes.items()
-        if all(_meets(node.metadata.labels or {}, *each) for each in wanted)
+        if all(each.matches(node.metadata.labels or {}) for each in wanted)
     ]
     if not found:
-        hint = _unheard_of(snapshot, [key for key, _, wanted in wanted if wanted])
+        hint = _unheard_of(snapshot, [each.key for each in wanted if each.operator in (IN, EXISTS)])
         raise WhatIfError(f"no node {snapshot.origin.words} has the labels {selector}{hint}")
     return found
 
@@ -98,9 +100,8 @@ def _unheard_of(snapshot: Snapshot, keys: Iterable[str]) -> str:
     return ""
 
 
-def _requirements(selector: str) -> list[tuple[str, frozenset[str] | None, bool]]:
-    """Key, the values (None: any), and whether they are wanted or not."""
-    found: list[tuple[str, frozenset[str] | None, bool]] = []
+def _requirements(selector: str) -> list[Requirement]:
+    found: list[Requirement] = []
     at = 0
     while at < len(selector):
         match = _requirement(selector, at)
@@ -108,23 +109,17 @@ def _requirements(selector: str) -> list[tuple[str, frozenset[str] | None, bool]
             break
         at = match.end()
         if match["absent"]:
-            found.append((match["absent"][1:].strip(), None, False))
-        elif match["sign"]:
-            found.append((match["key"], frozenset((match["value"],)), match["sign"] != "!="))
-        elif match["word"]:
-            values = frozenset(value.strip() for value in match["values"].split(","))
-            found.append((match["key"], values, match["word"] == "in"))
+            found.append(Requirement(match["absent"][1:].strip(), DOES_NOT_EXIST))
+        elif sign := match["sign"] or match["word"]:
+            values = map(str.strip, match["values"].split(",")) if match["word"] else (match["value"],)
+            found.append(Requirement(match["key"], _OPERATORS[sign], frozenset(values)))
         else:
-            found.append((match["key"], None, True))
+            found.append(Requirement(match["key"], EXISTS))
     if at < len(selector) or not found:
         raise WhatIfError(
             f"'{selector}' is no selector; write KEY=VALUE, KEY!=VALUE, KEY, !KEY, KEY in (A, B), with commas"
         )
     return found
-
-
-def _meets(labels: dict[str, str], key: str, values: frozenset[str] | None, wanted: bool) -> bool:
-    return (key in labels if values is None else labels.get(key) in values) == wanted
 
 
 # --- pods and workloads ------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from berth.engine.offline.what_if.outcome import EvictionRound
 from berth.engine.offline.what_if.world import ChangingWorld, bound
 from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.affinity.annotations import AnnotationError
-from berth.kube.manifests.kinds import group_of
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CronJob,
@@ -65,7 +64,6 @@ _KINDS = KINDS | by_alias(
     }
 )
 _OWNING = (*workloads.SCALABLE, DAEMON_SET, "Job", "CronJob")
-_Key = tuple[str, str, str | None, str]
 NO_OWNER = "it has no owner, so drain refuses to touch it without --force"
 
 
@@ -208,13 +206,13 @@ def _copy(node: Node, name: str) -> Node:
 def apply(world: ChangingWorld, change: changes.ObjectApplication) -> None:
     """Take objects over: those that are there already change, the others come."""
     snapshot = world.snapshot
-    known = {_key(manifest): manifest for manifest in snapshot.manifests}
+    known = {manifest.key: manifest for manifest in snapshot.manifests}
     if change.new:
         for manifest in change.manifests:
-            if _key(manifest) in known:
+            if manifest.key in known:
                 raise WhatIfError(f"{manifest.title} is there already; --apply {change.file} would change it")
-    fresh = {_key(manifest): _without_status(manifest) for manifest in change.manifests}
-    snapshot.manifests = [fresh.get(_key(manifest), manifest) for manifest in snapshot.manifests]
+    fresh = {manifest.key: _without_status(manifest) for manifest in change.manifests}
+    snapshot.manifests = [fresh.get(manifest.key, manifest) for manifest in snapshot.manifests]
     snapshot.manifests += [manifest for key, manifest in fresh.items() if key not in known]
     reader = snapshot.reader
     try:
@@ -229,7 +227,7 @@ def apply(world: ChangingWorld, change: changes.ObjectApplication) -> None:
             if isinstance(view, Pod):
                 _apply_pod(world, reader, reader.entry(manifest, view))
             elif isinstance(view, Workload | Job | CronJob) or manifest.kind in workloads.SCALABLE:
-                _apply_workload(world, manifest, known.get(_key(manifest)))
+                _apply_workload(world, manifest, known.get(manifest.key))
     except (SnapshotError, AnnotationError) as error:
         raise WhatIfError(str(error)) from None
 
@@ -240,10 +238,6 @@ def _without_status(manifest: Manifest) -> Manifest:
     if not isinstance(view, PodDisruptionBudget):
         return manifest
     return replace(manifest, object=structs.replace(view, status=None))
-
-
-def _key(manifest: Manifest) -> _Key:
-    return (group_of(manifest.api_version), manifest.kind, manifest.namespace, manifest.name)
 
 
 def _apply_nodes(world: ChangingWorld, reader: SnapshotReader, manifests: Iterable[Manifest]) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.explaining.reasons import UnplacedReasons, Workloads, refusal_documents
+from berth.engine.offline.explaining.reasons import UnplacedReasons, Workloads
 from berth.engine.offline.explaining.replicas import FilledCluster, filled
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.scheduling.placements import GroupCounts
 from berth.engine.offline.scheduling.preemption import PreemptionRoom, replacement
-from berth.engine.offline.simulation import QueuePlacer, Simulation, UnplacedPod
+from berth.engine.offline.simulation import QueuePlacer, Simulation
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if import workloads
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
@@ -27,7 +27,6 @@ from berth.engine.offline.what_if.lookup import domains_of, is_pod, pod_of, work
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.pods import is_terminating
-from berth.kube.well_known import UNSCHEDULABLE
 
 # Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
 _CANDIDATES = 20
@@ -155,7 +154,7 @@ class _Losses:
                 message=messages.most_common(1)[0][0] if messages else None,
                 details=self._details(simulation, messages.most_common(1)[0][0]) if messages else [],
             )
-            simulation.rewind(0)
+            simulation.rewind()
         return found
 
     def _details(self, simulation: Simulation, message: str) -> list[dict[str, Any]]:
@@ -163,7 +162,7 @@ class _Losses:
             return []
         self._detailed += 1
         one = next(unplaced for unplaced in simulation.unplaced if unplaced.message == message)
-        return refusal_documents(UnplacedReasons(simulation).of(one), self._workloads)
+        return UnplacedReasons(simulation, self._workloads).documents(one.entry)
 
     def _placed(self, waiting: list[Entry], books: GroupCounts) -> Simulation:
         simulation = Simulation(self._world.snapshot, setup=self._world.setup)
@@ -223,7 +222,8 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
     title, pods, like = _asked(world, workload)
     waiting = [world.unplaced[entry.key] for entry in pods if entry.key in world.unplaced]
     with filled(world.snapshot, like, 0 if waiting else MOST, progress) as found:
-        placed, stops = found.placed, waiting[0].message if waiting else found.stops
+        placed, stops = found.placed, waiting[0] if waiting else found.stops
+        message = stops.message if stops is not None else None
         help_, details = _help(world, found) if stops is not None else (None, [])
     nodes = Counter(placement.node for placement in placed)
     zones: Counter[str] = Counter()
@@ -231,15 +231,15 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
         zone = world.snapshot.zone_of(node)
         zones.update({} if zone is None else {zone: number})
     return FittingReplicas(
-        sentence=_said_of_fitting(title, len(placed), len(waiting), stops),
+        sentence=_said_of_fitting(title, len(placed), len(waiting), message),
         ok=bool(placed),
         workload=title,
         replicas=len(pods),
         fitting=len(placed),
-        more=stops is None,
+        more=message is None,
         nodes=dict(nodes),
         zones=dict(sorted(zones.items())),
-        stops=stops,
+        stops=message,
         help=help_,
         details=details,
     )
@@ -272,8 +272,7 @@ def _help(world: ChangingWorld, found: FilledCluster) -> tuple[str | None, list[
     """What would help the first that does not fit, beside those that do, and its reasons as data."""
     simulation = Simulation(world.snapshot, list(found.placed), setup=world.setup)
     relaxations = explain(simulation, found.following).relaxations
-    refusals = UnplacedReasons(simulation).of(UnplacedPod(found.following, UNSCHEDULABLE, ""))
-    details = refusal_documents(refusals, Workloads(world.entries.values()))
+    details = UnplacedReasons(simulation, Workloads(world.entries.values())).documents(found.following)
     return relaxations[0].sentence if relaxations else None, details
 
 

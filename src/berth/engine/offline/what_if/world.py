@@ -16,7 +16,7 @@ from berth.engine.offline.budgets import DisruptionBudget, budgets_of
 from berth.engine.offline.scheduling.placements import GroupFailure, PodPlacement, take_off
 from berth.engine.offline.scheduling.preemption import replacement, unbound
 from berth.engine.offline.scheduling.setup import SchedulerSetup
-from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
+from berth.engine.offline.simulation import UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.offline.what_if.outcome import EvictionRound, RemainingPod, RolloutProgress
 from berth.engine.placement.evaluation import scores_of
@@ -95,7 +95,7 @@ class ChangingWorld:
 
     # --- the scheduler's turn ---------------------------------------------------------------------------
 
-    def schedule(self, progress: Progress | None = None) -> Simulation:
+    def schedule(self, progress: Progress | None = None) -> None:
         """Place everything that waits, as the scheduler would."""
         self._write_down()
         simulation = simulate(
@@ -120,7 +120,6 @@ class ChangingWorld:
             self.log.placements[placement.entry.key] = placement
             self.on[placement.entry.key] = bound(placement.entry, placement.node)
         self._write_down()
-        return simulation
 
     def _write_down(self) -> None:
         self.snapshot.running = list(self.on.values())
@@ -220,11 +219,9 @@ class ChangingWorld:
         self.snapshot.nodes[node.metadata.name or ""] = node
         self.cluster.add_node(node)
 
-    def remove_nodes(self, names: Iterable[str], why: str) -> list[Entry]:
-        """Nodes are gone, and all that ran there; whom it concerned."""
-        names = list(names)
-        gone = self.pods_on(names)
-        for entry in gone:
+    def remove_nodes(self, names: Sequence[str], why: str) -> None:
+        """Nodes are gone, and all that ran there."""
+        for entry in self.pods_on(names):
             self.displace(entry, keeps_node=False, why=why)
         for name in names:
             self.cluster.remove_node(name)
@@ -232,7 +229,6 @@ class ChangingWorld:
         for entry in list(self.waiting.values()):
             if entry.daemon_of in names:
                 self.remove(entry, why)
-        return gone
 
 
 def why_there(plan: Plan, slot: int) -> str:

@@ -50,7 +50,7 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
 )
-from berth.engine.state.columns import BoolArray, IndexArray, Int32Array, Int64Array
+from berth.engine.state.columns import BoolArray, IndexArray, Int32Array, Int64Array, IntArray
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import PODS_ROW
@@ -151,6 +151,14 @@ class InterPodAffinity(TopologyRule):
         missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
         missing[0] = True
         return peerless.of(missing)
+
+    def surroundings(self) -> Sequence[IntArray]:
+        counts, every = self._counts, self.nodes.every_slot
+        groups = (counts.affinity, counts.anti, counts.existing)
+        return [
+            *(np.full(self.nodes.count, counter.total) for counter in counts.affinity.values()),
+            *(g[key].counts[self.nodes.column(key).ids[every]] for g in groups for key in g),
+        ]
 
     # --- what helps ---------------------------------------------------------------
 

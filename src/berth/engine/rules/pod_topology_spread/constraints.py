@@ -19,6 +19,7 @@ from berth.engine.state.columns import (
     FloatArray,
     IndexArray,
     Int32Array,
+    Int64Array,
     LabelColumn,
     Slots,
     grown,
@@ -228,6 +229,11 @@ class HardConstraint(CountedConstraint):
         # A domain that becomes the emptiest by losing pods is not too full by either minimum.
         counts = self.counter.counts[self.column.ids[slots]] - gone.counted(self.counter)[slots]
         return counts > self.most_allowed
+
+    def excess(self) -> Int64Array:
+        """By how many pods the domain of each node is above what is allowed, below if negative."""
+        counts = self.counter.counts.astype(np.int64) - self.most_allowed
+        return counts[self.column.ids[: self._cluster.nodes.count]]
 
     # --- what helps -----------------------------------------------------------------
 

@@ -162,6 +162,9 @@ class PodTopologySpread(TopologyRule):
     def blocked(self) -> Sequence[Int32Array]:
         return [spread.blocked() for spread in self.hard] if self.hard else ()
 
+    def surroundings(self) -> Sequence[IntArray]:
+        return [spread.excess() for spread in self.hard]
+
     def bars(self, slot: int) -> bool:
         return any(spread.bars(slot) for spread in self.hard)
 
