@@ -20,10 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from berth.kube.api_resources import Resource, versions_of
-from berth.kube.objects import Key, ObjectMeta, key_of
+from berth.kube.objects import Key, ObjectMeta, Pod, key_of
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Selection
 from berth.live.errors import ApiError, Expired, NotFound, ServerError, Silent, TooManyRequests, Unreachable
+from berth.live.sharing import SharedParts
 from berth.live.wire import Frame, ObjectHead, Page
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
@@ -82,6 +83,7 @@ class Informer(Generic[_V]):
         self._client = client
         self._view = view
         self._decoder = msgspec.json.Decoder(view)
+        self._kept: Callable[[Any], Any] | None = SharedParts().pod if issubclass(view, Pod) else None
         self._consumer = consumer
         self._selection = selection
         self._page = page
@@ -166,10 +168,15 @@ class Informer(Generic[_V]):
         list_pages = partial(self._client.pages, self.resource, self._view, self._selection)
         for _ in range(2):
             try:
-                return [page async for page in list_pages(limit=self._page)]
+                return [self._shared(page) async for page in list_pages(limit=self._page)]
             except Expired as error:
                 _log.info("%s: %s; listing from the start", self.resource.name, error)
-        return [page async for page in list_pages(limit=0)]
+        return [self._shared(page) async for page in list_pages(limit=0)]
+
+    def _shared(self, page: Page[_V]) -> Page[_V]:
+        if self._kept is not None:
+            page.items[:] = map(self._kept, page.items)
+        return page
 
     def _replace(self, found: dict[Key, _V]) -> None:
         for key in [key for key in self.objects if key not in found]:
@@ -247,7 +254,8 @@ class Informer(Generic[_V]):
     def _decoded(self, frame: Frame) -> _V | None:
         """The object, None if it is not what it should be; it is then as if there were none."""
         try:
-            return self._decoder.decode(frame.object)
+            item = self._decoder.decode(frame.object)
+            return item if self._kept is None else self._kept(item)
         except msgspec.ValidationError as error:
             metadata = msgspec.json.decode(frame.object, type=ObjectHead).metadata
             self._advance(metadata.resource_version)
