@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from bench import soak
 from bench.drain import (
@@ -52,6 +52,7 @@ NAMES = (
 LOOP, TELLING, BERTH, KUBE = "bind loop", "bind loop with events", "berth", "kube-scheduler"
 NOBODY = "nobody"  # whom pods are for that a loop binds
 OUTPUT = Path("bench-results.json")
+_T = TypeVar("_T")
 _SHARE, _FIRST_SECONDS, _MEMORY_MIB, _CPU_MS = 0.9, 1.0, 400.0, 0.5
 
 
@@ -89,7 +90,7 @@ async def compete(
     async with open_session(backend.url, backend.prepared.token, backend.prepared.ca_file) as session:
         await fill(session, workload, size)
         for number in range(rounds):
-            for name, contender in contenders(backend).items():
+            for name, contender in take_turns(contenders(backend), number):
                 if workload.full and name in (LOOP, TELLING):
                     continue  # they would have to know whom to evict
                 if name == KUBE and number:
@@ -106,6 +107,13 @@ async def compete(
                         file=sys.stderr,
                     )
     return {name: median(results) for name, results in found.items()}
+
+
+def take_turns(all_of_them: dict[str, _T], number: int) -> list[tuple[str, _T]]:
+    """Another one begins each round: what a turn leaves behind is not always left to the same one."""
+    order = list(all_of_them.items())
+    first = number % len(order)
+    return order[first:] + order[:first]
 
 
 async def prepare_turn(session: Session, workload: Workload, size: Size, scheduler: str) -> None:
