@@ -151,5 +151,5 @@ def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry |
     scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
     taken = {entry.key for entry in simulation.snapshot.pods}
     pods = _expanded(simulation, manifest, replace(manifest, object=scaled))
-    made = simulation.snapshot.reader.made_for(manifest, pods)
+    made = simulation.snapshot.reader.made_for(manifest, pods, simulation.snapshot.nodes)
     return next((entry for entry in made if entry.key not in taken), None)
