@@ -19,8 +19,7 @@ import msgspec
 from berth.controllers.workloads.controller import FAILURES, Restraint, WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
-from berth.engine.placement.daemons import DaemonEligibility
-from berth.engine.rules.node_affinity.rule import NodeRequirements
+from berth.engine.placement.daemons import DaemonEligibility, may_keep_running
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -203,7 +202,7 @@ class DaemonSetController(WorkloadController):
     def _evicts(self, pod: LivePod, node: Node) -> bool:
         """Whether a pod breaks a rule of its own that running pods are evicted for."""
         runs = bool(pod.spec.node_name) and not is_finished(pod)
-        return runs and not NodeRequirements(pod, self._gates).hold_during_execution(node)
+        return runs and not may_keep_running(pod, node, self._gates)
 
     def _replace_failed(self, key: Key, uid: str, node: str, pod: LivePod, plan: _Plan, now: float) -> None:
         """A failed pod is removed once its node's turn has come, which is later each time."""

@@ -55,5 +55,11 @@ class DaemonEligibility:
         if names_another(self._pod, node) or not self._required.hold_when_placed(node):
             return NodeEligibility(starts=False, stays=False, holds=False)
         holds = self._required.hold_during_execution(node)
-        starts = holds and not keeps_off(self._pod, node)
-        return NodeEligibility(starts=starts, stays=not drives_out(self._pod, node), holds=holds)
+        kept_off = keeps_off(self._pod, node)
+        stays = not (kept_off and drives_out(self._pod, node))
+        return NodeEligibility(starts=holds and not kept_off, stays=stays, holds=holds)
+
+
+def may_keep_running(pod: Pod, node: Node, gates: FeatureGates) -> bool:
+    """Whether a pod's own rules hold on its node that must hold while it runs."""
+    return NodeRequirements(pod, gates).hold_during_execution(node)

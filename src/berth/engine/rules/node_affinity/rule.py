@@ -249,17 +249,19 @@ class NodeRequirements:
             self._readable = False
             in_spec = enabled_affinity(pod.spec.affinity, gates)
             stated = () if in_spec is None else ((IN_SPEC, in_spec),)
-        self._required = required_nodes(stated)
+        required = required_nodes(stated)
+        self._when_placed = [each.selector for each in required if not each.execution]
+        self._during_execution = [each.selector for each in required if each.execution]
 
     def hold_when_placed(self, node: Node) -> bool:
         """Whether those hold that are looked at when a pod is placed and not any more when it runs."""
-        return self._selector.matches(node.metadata.labels or {}) and self._hold(node, execution=False)
+        return self._selector.matches(node.metadata.labels or {}) and _hold(self._when_placed, node)
 
     def hold_during_execution(self, node: Node) -> bool:
         """Whether those hold that must hold while the pod runs; not, if they cannot be read."""
-        return self._readable and self._hold(node, execution=True)
+        return self._readable and _hold(self._during_execution, node)
 
-    def _hold(self, node: Node, *, execution: bool) -> bool:
-        labels, name = node.metadata.labels or {}, node.metadata.name or ""
-        wanted = (rule.selector for rule in self._required if rule.execution == execution)
-        return all(selector.matches(labels, name) for selector in wanted)
+
+def _hold(selectors: Iterable[NodeTerms], node: Node) -> bool:
+    labels, name = node.metadata.labels or {}, node.metadata.name or ""
+    return all(selector.matches(labels, name) for selector in selectors)
