@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS
+from berth.kube.taints import CORDON
 from tests.support.builders import EXECUTION, REQUIRED
+from tests.support.manifests import what_if as files
 from tests.support.scripts.script import Script, image_of, new_image, verbs, workload
 
 
@@ -151,6 +154,65 @@ def test_taints_keep_daemons_away() -> None:
     world.settle()
     assert served(world) == ["n0"]
     assert world.get(DAEMON_SETS, "agent")["status"]["numberMisscheduled"] == 1
+
+
+@pytest.mark.parametrize(
+    ("pod", "eligible"),
+    [
+        ({}, ["cordoned", "plain", "ssd"]),
+        ({"nodeName": "ssd"}, ["ssd"]),
+        ({"nodeName": "gone"}, []),
+        ({"nodeSelector": {"ssd": "yes"}}, ["ssd"]),
+        ({"affinity": {"nodeAffinity": {REQUIRED: needs("ssd")}}}, ["ssd"]),
+        ({"affinity": {"nodeAffinity": {EXECUTION: needs("ssd")}}}, ["ssd"]),
+        ({"annotation": {"nodeAffinity": {EXECUTION: needs("ssd")}}}, ["ssd"]),
+        ({"annotation": {"nodeAffinity": 3}}, []),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists"}]},
+            ["cordoned", "full", "going", "plain", "ssd"],
+        ),
+    ],
+    ids=[
+        "any",
+        "named",
+        "named-gone",
+        "selector",
+        "required",
+        "execution",
+        "annotation",
+        "unreadable",
+        "tolerant",
+    ],
+)
+def test_a_daemon_set_is_expanded_as_its_controller_would(
+    tmp_path: Path, pod: dict[str, Any], eligible: list[str]
+) -> None:
+    """Those who make daemon pods without a controller choose the same nodes."""
+    nodes: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "ssd": {"metadata": {"labels": {"ssd": "yes"}}},
+        "cordoned": {
+            "spec": {"unschedulable": True, "taints": [{"key": CORDON.key, "effect": CORDON.effect}]}
+        },
+        "full": {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+        "going": {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+    }
+    rules = pod.get("annotation")
+    body = workload("agent", pod={name: what for name, what in pod.items() if name != "annotation"})
+    if rules is not None:
+        body["spec"]["template"]["metadata"]["annotations"] = {"berth.dev/affinity": json.dumps(rules)}
+    world = Script(DaemonSetController)
+    for name, more in nodes.items():
+        world.node(name)
+        world.change(NODES, name, more)
+    world.create(DAEMON_SETS, body)
+    world.settle()
+    assert served(world) == eligible
+
+    nodes_there = [{"kind": "Node", "apiVersion": "v1", **node} for node in world.all(NODES)]
+    daemon_set = {"kind": "DaemonSet", "apiVersion": "apps/v1", **world.get(DAEMON_SETS, "agent")}
+    taken = files.world(tmp_path, *nodes_there, daemon_set).snapshot
+    assert sorted(entry.daemon_of or "" for entry in taken.pods) == eligible
 
 
 def test_pods_that_keep_failing_are_replaced_ever_more_slowly() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from berth.engine.offline.audit import audit
 from berth.engine.offline.topology import ConstraintDomains, constraint_domains
 from berth.engine.rules.pod_topology_spread.constraints import LEFT_OUT_BY_AFFINITY, LEFT_OUT_BY_TAINTS
-from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
+from tests.support.builders import EVERY, HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.snapshots import snapshot, zone_node
 
 
@@ -87,6 +90,49 @@ def test_anti_affinity_is_broken_only_where_two_are_together() -> None:
         ("n2", 1, False),
     ]
     assert told[0].ok is False  # the broken ones first
+
+
+Clash = tuple[str, str]
+
+
+@pytest.mark.parametrize(
+    ("peer", "clashes"),
+    [
+        (make_pod("dns").namespace("kube-system").labels({"app": "web"}), set[Clash]()),
+        (make_pod("dns").namespace("elsewhere").labels({"app": "web"}), {("Pod/p", "b")}),
+        (make_pod("dns").namespace("elsewhere").labels({"app": "db"}), set[Clash]()),
+    ],
+    ids=["daemon-namespace", "other-namespace", "not-selected"],
+)
+@pytest.mark.parametrize("execution", [False, True], ids=["scheduling", "execution"])
+def test_anti_affinity_is_broken_where_the_audit_finds_it_broken(
+    peer: PodBuilder, clashes: set[Clash], *, execution: bool
+) -> None:
+    """The domains and the audit are of one mind: a pod of a daemon namespace is in nobody's way."""
+    pod = web("p", "b1").anti_affinity_to(
+        topology=ZONE, namespace_selector=EVERY, during_execution=execution, app="web"
+    )
+    far = web("q", "a1").anti_affinity_to(topology=ZONE, during_execution=execution, app="web")
+    things: list[PodBuilder | NodeBuilder] = [
+        zone_node("a1", "a"),
+        zone_node("b1", "b"),
+        pod,
+        far,
+        peer.on("b1"),
+    ]
+    taken = snapshot(*(thing.build() for thing in things))
+    told = {
+        (each.owner, domain.name)
+        for each in constraint_domains(taken)
+        for domain in each.domains
+        if domain.broken
+    }
+    audited = {
+        (f"Pod/{violation.pod.partition('/')[2]}", violation.because.values["domain"])
+        for violation in audit(taken).violations
+        if not violation.of_peer
+    }
+    assert told == audited == clashes
 
 
 def test_a_preference_to_be_apart_is_a_soft_strip() -> None:

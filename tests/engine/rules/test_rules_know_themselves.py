@@ -30,7 +30,7 @@ ALLOWED = {
 # Who asks the parts of a rule for what they match, or for their words. None comes back.
 ASKING = {
     "controllers/hollow/admission.py": "the kubelet judges by some rules alone, in words of its own",
-    "controllers/workloads/daemon_set.py": "upstream's controller judges nodes by some rules alone",
+    "engine/placement/daemons.py": "upstream's controller of DaemonSets judges nodes by some rules alone",
 }
 
 

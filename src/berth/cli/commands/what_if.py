@@ -28,6 +28,7 @@ from berth.cli.output.what_if_report import (
     scenario_report,
     versus_report,
 )
+from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if.changes import (
@@ -232,7 +233,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - chan
     modes = {name: flags[name] for name in ("every", "fitted", "scenario", "vs")}
     _refuse_mixtures(given_changes(ctx), modes)
     # Here a configuration is a change, and not how the pods are placed that have no node yet.
-    with refusing(WhatIfError):
+    with refusing(WhatIfError, NotFoundError):
         ok = _Question({**flags, "config": None}).answer(given_changes(ctx), **modes)
     ctx.exit(0 if ok else 1)
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from berth.controllers.workloads.controller import FAILURES, Restraint, WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
-from berth.engine.rules.node_affinity.rule import matches_during_execution, matches_when_placed
+from berth.engine.placement.daemons import DaemonEligibility, may_keep_running
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -28,14 +28,12 @@ from berth.kube.objects import (
     LivePod,
     LiveWorkload,
     Node,
-    ObjectMeta,
-    PodSpec,
+    PodTemplateSpec,
     RawObject,
     RollingUpdate,
     key_of,
 )
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
-from berth.kube.taints import NO_EXECUTE, first_untolerated, taints_of
 from berth.kube.times import created_at
 from berth.kube.well_known import (
     DELETED,
@@ -52,48 +50,6 @@ from berth.machines.recorder import NORMAL, WARNING
 from berth.machines.requests import is_news, status_patch
 
 # --- the pods -------------------------------------------------------------------------------------
-
-
-class NodeEligibility(NamedTuple):
-    """Whether a pod should be started on a node, whether one that is there may stay, and whether the rules
-    hold that must hold during execution: where they do not, no pod is started."""
-
-    starts: bool
-    stays: bool
-    holds: bool
-
-
-class Eligibility:
-    """What one DaemonSet's template says about nodes, read once a generation."""
-
-    def __init__(self, daemon_set: LiveWorkload, gates: FeatureGates) -> None:
-        template = daemon_set.spec.template or {}
-        spec = msgspec.convert(template.get("spec") or {}, PodSpec)
-        metadata = msgspec.convert(template.get("metadata") or {}, ObjectMeta)
-        self._gates = gates
-        tolerations = [*(spec.tolerations or ()), *daemon_tolerations(host_network=bool(spec.host_network))]
-        self._pod = LivePod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
-        self._known: dict[str, tuple[Node, NodeEligibility]] = {}
-
-    def of(self, node: Node) -> NodeEligibility:
-        name = node.metadata.name or ""
-        known = self._known.get(name)
-        if known is None or known[0] is not node:
-            known = self._known[name] = (node, self._judge(node))
-        return known[1]
-
-    def _judge(self, node: Node) -> NodeEligibility:
-        wanted = self._pod.spec.node_name
-        if (wanted and wanted != node.metadata.name) or not matches_when_placed(self._pod, node, self._gates):
-            return NodeEligibility(starts=False, stays=False, holds=False)
-        holds = matches_during_execution(self._pod, node, self._gates)
-        taints = taints_of(node)
-        tolerations = self._pod.spec.tolerations
-        if first_untolerated(tolerations, taints) is None:
-            return NodeEligibility(starts=holds, stays=True, holds=holds)
-        evicting = [taint for taint in taints if taint.effect == NO_EXECUTE]
-        stays = first_untolerated(tolerations, evicting) is None
-        return NodeEligibility(starts=False, stays=stays, holds=holds)
 
 
 def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawObject:
@@ -147,7 +103,7 @@ class DaemonSetController(WorkloadController):
         self._gates = gates
         self._restraint = Restraint(FAILURES, calm=2 * FAILURES.longest)
         self._evicted: dict[str, tuple[str, str]] = {}  # uid of an evicted pod -> owner, node
-        self._eligibility: dict[str, tuple[int, Eligibility]] = {}
+        self._eligibility: dict[str, tuple[int, DaemonEligibility]] = {}
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -195,11 +151,12 @@ class DaemonSetController(WorkloadController):
             yield from self._carry_out(key, daemon_set, plan, found, now)
         yield from self._status(key, daemon_set, by_node, found, now)
 
-    def _wants(self, daemon_set: LiveWorkload) -> Eligibility:
+    def _wants(self, daemon_set: LiveWorkload) -> DaemonEligibility:
         uid, generation = daemon_set.metadata.uid or "", daemon_set.metadata.generation or 0
         known = self._eligibility.get(uid)
         if known is None or known[0] != generation:
-            known = self._eligibility[uid] = (generation, Eligibility(daemon_set, self._gates))
+            template = msgspec.convert(daemon_set.spec.template or {}, PodTemplateSpec)
+            known = self._eligibility[uid] = (generation, DaemonEligibility(template, self._gates))
         return known[1]
 
     def _plan(self, key: Key, daemon_set: LiveWorkload, by_node: _ByNode, now: float) -> _Plan:
@@ -207,12 +164,12 @@ class DaemonSetController(WorkloadController):
         eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
         for name, node in nodes.items():
-            starts, stays, holds = eligibility.of(node)
+            found = eligibility.of(node)
             pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
             failed = [pod for pod in pods if phase(pod) == FAILED]
             living = [pod for pod in pods if phase(pod) != FAILED]
-            if not stays or not holds:
-                plan.delete |= self._unwanted(pods, node, stays=stays)
+            if not found.keeps:
+                plan.delete |= self._unwanted(pods, node, stays=found.stays)
                 continue
             for pod in failed:
                 self._replace_failed(key, uid, name, pod, plan, now)
@@ -220,7 +177,7 @@ class DaemonSetController(WorkloadController):
             for pod in ordered[1:]:
                 plan.delete[pod.metadata.uid or ""] = (pod, f"node {name} has another pod")
             going = any(is_terminating(pod) for pod in by_node.get(name, ()))
-            if starts and not living and not failed and not going:
+            if found.starts and not living and not failed and not going:
                 until = self._restraint.until(uid, name)
                 if until <= now:
                     plan.create.append(name)
@@ -245,7 +202,7 @@ class DaemonSetController(WorkloadController):
     def _evicts(self, pod: LivePod, node: Node) -> bool:
         """Whether a pod breaks a rule of its own that running pods are evicted for."""
         runs = bool(pod.spec.node_name) and not is_finished(pod)
-        return runs and not matches_during_execution(pod, node, self._gates)
+        return runs and not may_keep_running(pod, node, self._gates)
 
     def _replace_failed(self, key: Key, uid: str, node: str, pod: LivePod, plan: _Plan, now: float) -> None:
         """A failed pod is removed once its node's turn has come, which is later each time."""

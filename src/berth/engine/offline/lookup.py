@@ -1,18 +1,20 @@
-"""Finding the pod a user means: by name, or as the next replica of a workload."""
+"""Finding what a user means: an object by its name, or the next replica of a workload; else near names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from msgspec import structs
 
 from berth.engine.offline.simulation import Simulation
-from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.workloads import unpinned
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod, ReplicationController, Workload
 from berth.kube.text.near import most_alike
+from berth.kube.text.words import first_of
 from berth.kube.workloads.expansion import expand
 
 
@@ -34,26 +36,34 @@ KINDS = by_alias(
         "CronJob": ("cj", "cronjobs"),
     }
 )
-_NEAR_NAMES = 5
+_NEAR = 5
+_Named = TypeVar("_Named", Entry, Manifest)
 
 
 class NotFoundError(LookupError):
     """There is no such object; the message lists near names."""
 
 
-def find(simulation: Simulation, name: str, namespace: str | None) -> Entry:
-    """The pod called `name`, or the next one of the workload ``kind/name``.
+def near(name: str, names: Iterable[str]) -> str:
+    """What else it might have been, to be put at the end of a sentence."""
+    known = sorted(set(names))
+    tails = {full: full.rpartition("/")[2] for full in known}  # namespaces and domains are not misspelled
+    alike = most_alike(name, [*known, *tails.values()], 2 * _NEAR)
+    rank = {each: place for place, each in reversed([*enumerate(alike)])}
+    base = name.rpartition("-")[0]  # a pod's name ends with what nobody can know
+    close = [each for each in known if each in rank or tails[each] in rank or name in each]
+    close = close or [each for each in known if base and tails[each].startswith(f"{base}-")]
+    found = sorted(close, key=lambda each: min(rank.get(each, _NEAR * 2), rank.get(tails[each], _NEAR * 2)))
+    if found:
+        return f"did you mean {', '.join(found[:_NEAR])}?"
+    if not known:
+        return "there is none"
+    return f"there is nothing with a name like that, only {first_of(known, _NEAR)}"
 
-    Without a namespace it is looked for in `default` first, then in all others, if that is unambiguous.
-    """
-    prefix, slash, rest = name.partition("/")
-    if not slash:
-        return _pod(simulation, name, namespace)
-    kind = kind_of(name)
-    if kind is None:
-        known = ", ".join(sorted({kind.lower() for kind in KINDS.values()}))
-        raise NotFoundError(f"{prefix} is not a kind of workload (known: {known})")
-    return _pod(simulation, rest, namespace) if kind == "Pod" else _next_of(simulation, kind, rest, namespace)
+
+def missing(what: str, snapshot: Snapshot, name: str, names: Iterable[str]) -> NotFoundError:
+    """There is no such thing; `names` are those there are, as a user would write them."""
+    return NotFoundError(f"{what} is not {snapshot.origin.words}; {near(name, names)}")
 
 
 def kind_of(name: str) -> str | None:
@@ -62,38 +72,53 @@ def kind_of(name: str) -> str | None:
     return KINDS.get(prefix.lower().partition(".")[0]) if slash else "Pod"
 
 
-def _pod(simulation: Simulation, name: str, namespace: str | None) -> Entry:
-    snapshot = simulation.snapshot
-    entries = {entry.key: entry for entry in (*snapshot.ended, *snapshot.pods)}
-    found = entries.get(f"{namespace or 'default'}/{name}")
-    if found is not None:
+def the_one(those: Iterable[_Named], name: str, namespace: str | None) -> _Named | None:
+    """The one of that name; without a namespace, that of `default` or else the only one."""
+    named = [each for each in those if each.name == name]
+    for each in named:
+        if each.namespace in (None, namespace or "default"):
+            return each
+    return named[0] if namespace is None and len(named) == 1 else None
+
+
+def object_of(snapshot: Snapshot, kind: str, name: str, namespace: str | None) -> Manifest:
+    """The object of a kind."""
+    alike = [manifest for manifest in snapshot.manifests if manifest.kind == kind]
+    if (found := the_one(alike, name, namespace)) is not None:
         return found
-    for those in (snapshot.pods, entries.values()):  # one that has ended is meant last
-        elsewhere = [entry for entry in those if entry.name == name]
-        if namespace is None and len(elsewhere) == 1:
-            return elsewhere[0]
-    names: dict[str, list[str]] = {}
-    for entry in entries.values():
-        kind, _, owner = (entry.owner or "").partition("/")
-        if owner:
-            names.setdefault(owner, []).append(f"{kind.lower()}/{owner}")
-    for entry in entries.values():
-        names.setdefault(entry.name, []).append(entry.key)
-    raise _missing(f"pod {namespace or 'default'}/{name}", simulation, name, names)
+    here = namespace or "default"
+    where = f"{here}/" if not alike or alike[0].namespace is not None else ""
+    names = {each.name if each.namespace == here else each.title.partition(" ")[2] for each in alike}
+    raise missing(f"{kind} {where}{name}", snapshot, name, names)
 
 
-def _missing(what: str, simulation: Simulation, name: str, names: dict[str, list[str]]) -> NotFoundError:
-    """`names` are those there are, with what to call each."""
-    near = most_alike(name, names, _NEAR_NAMES)
-    near += [candidate for candidate in sorted(names) if candidate.startswith(name) and candidate not in near]
-    shown = list(dict.fromkeys(title for candidate in near for title in names[candidate]))[:_NEAR_NAMES]
-    hint = f"did you mean {', '.join(shown)}?" if shown else "there is nothing with a name like that"
-    return NotFoundError(f"{what} is not {simulation.snapshot.origin.words}; {hint}")
+# --- what is to be explained ---------------------------------------------------------------------------
 
 
-def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> Entry:
-    manifest = _workload(simulation, kind, name, namespace)
-    owner, space = f"{kind}/{name}", manifest.namespace or "default"
+def find(simulation: Simulation, name: str, namespace: str | None) -> Entry:
+    """The pod called `name`, or the next one of the workload ``kind/name``."""
+    prefix, slash, rest = name.partition("/")
+    kind = kind_of(name)
+    if kind is None:
+        known = ", ".join(sorted({kind.lower() for kind in KINDS.values()}))
+        raise NotFoundError(f"{prefix} is not a kind of workload (known: {known})")
+    if kind == "Pod":
+        return _pod(simulation.snapshot, rest if slash else name, namespace)
+    return _next_of(simulation, object_of(simulation.snapshot, kind, rest, namespace))
+
+
+def _pod(snapshot: Snapshot, name: str, namespace: str | None) -> Entry:
+    entries = {entry.key: entry for entry in (*snapshot.ended, *snapshot.pods)}
+    for those in (entries.values(), snapshot.pods):  # one that has ended is meant last
+        if (found := the_one(those, name, namespace)) is not None:
+            return found
+    owners = (entry.owner.partition("/") for entry in entries.values() if entry.owner)
+    names = [*entries, *(f"{kind.lower()}/{owner}" for kind, _, owner in owners)]
+    raise missing(f"pod {namespace or 'default'}/{name}", snapshot, name, names)
+
+
+def _next_of(simulation: Simulation, manifest: Manifest) -> Entry:
+    owner, space = f"{manifest.kind}/{manifest.name}", manifest.namespace or "default"
     mine = [e for e in simulation.snapshot.pods if e.owner == owner and e.namespace == space]
     waiting = {unplaced.entry.key for unplaced in simulation.unplaced}
     pending = [entry for entry in mine if not entry.pod.spec.node_name]
@@ -124,20 +149,6 @@ def _expanded(simulation: Simulation, manifest: Manifest, instead: Manifest) -> 
     return [made.pod for made in expand(manifests).created if made.origin is instead]
 
 
-def _workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> Manifest:
-    candidates = [m for m in simulation.snapshot.manifests if m.kind == kind and m.object is not None]
-    named = [m for m in candidates if m.name == name]
-    for manifest in named:
-        if manifest.namespace == (namespace or "default"):
-            return manifest
-    if namespace is None and len(named) == 1:
-        return named[0]
-    names: dict[str, list[str]] = {}
-    for manifest in candidates:
-        names.setdefault(manifest.name, []).append(f"{manifest.namespace}/{manifest.name}")
-    raise _missing(f"{kind} {namespace or 'default'}/{name}", simulation, name, names)
-
-
 def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry | None:
     """The pod the workload would make if it were asked for one more than it has."""
     view = manifest.object
@@ -151,5 +162,5 @@ def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry |
     scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
     taken = {entry.key for entry in simulation.snapshot.pods}
     pods = _expanded(simulation, manifest, replace(manifest, object=scaled))
-    made = simulation.snapshot.reader.made_for(manifest, pods)
+    made = simulation.snapshot.reader.made_for(manifest, pods, simulation.snapshot.nodes)
     return next((entry for entry in made if entry.key not in taken), None)

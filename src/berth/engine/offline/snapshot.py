@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
-from berth.engine.offline.workloads import DAEMON_SET, eligible_nodes
+from berth.engine.offline.workloads import DAEMON_SET, eligibility_of
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
 from berth.engine.state.options import Options
@@ -48,7 +48,7 @@ from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import selector_errors, validate
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, MIRROR_POD, ZONE
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
-from berth.kube.workloads.pod_templates import node_of
+from berth.kube.workloads.pod_templates import pinned_to
 
 # Told how many of how many pods are done.
 Progress = Callable[[int, int], None]
@@ -279,7 +279,7 @@ class SnapshotReader:
             if isinstance(manifest.object, Pod):
                 self.sort_in(snapshot, self.entry(manifest, manifest.object))
             elif id(manifest) in made:
-                for found in self.made_for(manifest, made[id(manifest)]):
+                for found in self.made_for(manifest, made[id(manifest)], nodes):
                     self.sort_in(snapshot, found)
         snapshot.pending.sort(key=lambda entry: entry.turn)
         snapshot.notes += self._notes(snapshot)
@@ -408,19 +408,19 @@ class SnapshotReader:
         (pod,) = resolve_priorities((pod,), self._classes)
         return pod if pod.metadata.uid else drop_disabled_fields(pod, None, self._options.gates)
 
-    def made_for(self, manifest: Manifest, pods: list[Pod]) -> Iterator[Entry]:
-        """The pods of a workload, a DaemonSet's for nodes that it wants."""
+    def made_for(self, manifest: Manifest, pods: list[Pod], nodes: Mapping[str, Node]) -> Iterator[Entry]:
+        """The pods of a workload, a DaemonSet's for those of the nodes that it wants."""
         owner = f"{manifest.kind}/{manifest.name}"
         pods = [self._stored(pod) for pod in pods]
         if manifest.kind != DAEMON_SET:
             for pod in pods:
                 yield Entry(pod, manifest, owner, made=True)
             return
-        eligible = eligible_nodes(self._cluster, manifest, pods[0])
+        eligibility = eligibility_of(manifest, self._options.gates)
         for pod in pods:
-            node = node_of(pod)
-            if node in eligible:
-                yield Entry(pod, manifest, owner, made=True, daemon_of=node)
+            node = nodes.get(pinned_to(pod) or "")
+            if node is not None and eligibility.of(node).starts:
+                yield Entry(pod, manifest, owner, made=True, daemon_of=node.metadata.name)
 
     def sort_in(self, snapshot: Snapshot, entry: Entry) -> None:
         """Put a pod where it belongs: among those that run, wait or have ended."""

@@ -6,7 +6,7 @@ nodes that are left out, and where a rule is broken.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from heapq import nsmallest
 
@@ -16,12 +16,12 @@ import numpy as np
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.verdicts import ANTI_AFFINITY, ConstraintCounts
+from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.rules.verdicts import ConstraintCounts, PeersKeptAway
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray
-from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.engine.state.pod_class import PodClass
 
-SPREAD = "spread"
 _MOST_DOMAINS = 200  # of one constraint that are told one by one
 _MOST_NAMES = 50
 
@@ -174,102 +174,60 @@ class ConstraintDomains(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 def constraint_domains(snapshot: Snapshot) -> list[ConstraintDomains]:
     """The constraints of running pods, the broken ones first, then the hard ones."""
-    cluster = snapshot.cluster
-    living = snapshot.living
+    cluster, living = snapshot.cluster, snapshot.living
     workloads: dict[tuple[str, str], list[Entry]] = {}
     for entry in living:
         workloads.setdefault((entry.namespace, entry.workload), []).append(entry)
-    judge = _Judge(cluster)
-    found = [judge.spread(spread, workloads) for spread in spreads_of(cluster, living)]
-    for (namespace, owner), entries in workloads.items():
-        found += judge.apart(namespace, owner, entries)
+    usability = _Usability(cluster)
+    found = [
+        usability.told(spread, workloads[spread.namespace, spread.owner][0])
+        for spread in spreads_of(cluster, living)
+    ]
+    for entries in workloads.values():
+        pods = np.array([cluster.pods.index[entry.key] for entry in entries], dtype=np.intp)
+        for rule in TOPOLOGY_RULES:
+            found += [usability.told(each, entries[0]) for each in rule.peers_kept_away(cluster, pods)]
     return sorted(found, key=lambda each: (each.ok, not each.hard, each.limit - each.skew))
 
 
-class _Judge:
+class _Usability:
+    """What rules count, told with the domains that pods could use."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._live: IndexArray = np.flatnonzero([name is not None for name in cluster.nodes.names])
-        self._usable: dict[tuple[PodClass, str], BoolArray] = {}
+        self._usable: dict[PodClass, BoolArray] = {}
 
-    def spread(self, spread: Spread, workloads: dict[tuple[str, str], list[Entry]]) -> ConstraintDomains:
-        entry = workloads[spread.namespace, spread.owner][0]
-        usable = self._usable_nodes(self._cluster.class_of(entry.pod), spread.rule)
-        counts, most = spread.counts, spread.minimum + spread.max_skew
-        broken = {name for name, number in counts.items() if number > most}
+    def told(self, counted: ConstraintCounts | PeersKeptAway, entry: Entry) -> ConstraintDomains:
+        """A constraint of the workload that a pod belongs to."""
+        usable, broken = self._usable_nodes(self._cluster.class_of(entry.pod)), counted.broken
         return ConstraintDomains(
-            kind=SPREAD,
-            namespace=spread.namespace,
-            owner=spread.owner,
-            path=spread.path,
-            topology_key=spread.topology_key,
-            selector=spread.selector,
-            hard=spread.hard,
-            limit=spread.max_skew,
-            skew=spread.skew,
-            ok=spread.ok,
-            domains=self._domains(spread.topology_key, counts, usable, broken),
-            all_domains=len(counts),
-            left_out=[self._named(slots, why) for why, slots in spread.left_out().items()],
+            kind=counted.kind,
+            namespace=entry.namespace,
+            owner=entry.workload,
+            path=counted.path,
+            topology_key=counted.topology_key,
+            selector=counted.selector,
+            hard=counted.hard,
+            limit=counted.limit,
+            skew=counted.skew,
+            ok=not broken,
+            domains=self._domains(counted.topology_key, counted.counts, usable, broken),
+            all_domains=len(counted.counts),
+            left_out=[self._named(slots, why) for why, slots in counted.left_out().items()],
         )
 
-    def apart(self, namespace: str, owner: str, entries: list[Entry]) -> Iterator[ConstraintDomains]:
-        """The anti-affinity of a workload, required and preferred, whose pods share their terms."""
-        cluster = self._cluster
-        pod_class = cluster.class_of(entries[0].pod)
-        terms = [
-            *pod_class.required_anti_affinity,
-            *(owned for owned in pod_class.preferred if owned.weight < 0),
-        ]
-        if not terms:
-            return
-        own = np.array([cluster.pods.index[entry.key] for entry in entries], dtype=np.intp)
-        for owned in terms:
-            counts, broken = self._counted(owned, own)
-            usable = self._usable_nodes(pod_class, "")
-            bare = self._live[cluster.nodes.column(owned.topology_key).ids[self._live] == 0]
-            most = max((counts[name] for name in broken), default=0)
-            yield ConstraintDomains(
-                kind=ANTI_AFFINITY,
-                namespace=namespace,
-                owner=owner,
-                path=owned.path,
-                topology_key=owned.topology_key,
-                selector=str(owned.term.selector),
-                hard=not owned.weight,
-                limit=1,
-                skew=most if broken else min(1, max(counts.values(), default=0)),
-                ok=not broken,
-                domains=self._domains(owned.topology_key, counts, usable, broken),
-                all_domains=len(counts),
-                left_out=[self._named(bare, f"no label {owned.topology_key}")] if len(bare) else [],
-            )
-
-    def _counted(self, owned: OwnedTerm, own: IndexArray) -> tuple[dict[str, int], set[str]]:
-        """Pods that the term selects, by domain, and the domains where one is with a pod of the workload."""
-        cluster, column = self._cluster, self._cluster.nodes.column(owned.topology_key)
-        selected = cluster.pods_selected(owned.term)
-        size = len(column.values)
-        of_all = np.bincount(column.ids[cluster.pods.node[selected]], minlength=size)
-        of_own = np.bincount(column.ids[cluster.pods.node[own]], minlength=size)
-        both = np.intersect1d(selected, own)
-        of_both = np.bincount(column.ids[cluster.pods.node[both]], minlength=size)
-        clash = (of_own > 0) & (of_all - (of_both > 0) > 0)
-        named = [(i, column.values[i] or "") for i in np.unique(column.ids[self._live]).tolist() if i]
-        return {name: int(of_all[i]) for i, name in named}, {name for i, name in named if clash[i]}
-
-    def _usable_nodes(self, pod_class: PodClass, without: str) -> BoolArray:
-        """Which nodes no rule but `without` refuses."""
-        key = (pod_class, without)
-        if key not in self._usable:
+    def _usable_nodes(self, pod_class: PodClass) -> BoolArray:
+        """Which nodes no rule refuses for what they are."""
+        if pod_class not in self._usable:
             plan = plan_for(self._cluster, pod_class)
             fine = np.zeros(len(self._cluster.nodes.names), dtype=np.bool_)
             fine[self._live] = True
             for rule in plan.node_rules:
-                if rule.filters and rule.static and rule.name != without:
+                if rule.filters and rule.static:
                     fine[self._live] &= rule.feasible(self._live)
-            self._usable[key] = fine
-        return self._usable[key]
+            self._usable[pod_class] = fine
+        return self._usable[pod_class]
 
     def _domains(
         self, key: str, counts: dict[str, int], usable: BoolArray, broken: set[str]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.state.cluster import Cluster
+from berth.engine.placement.daemons import DaemonEligibility
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.defaults import created
+from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod, Workload
 
@@ -28,13 +28,10 @@ def unpinned(pod: Pod, manifest: Manifest) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
-def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
-    """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
-    pod_class = cluster.class_of(unpinned(pod, manifest))
-    nodes = cluster.nodes
-    eligible = pod_class.selects(nodes, nodes.every_slot)
-    eligible &= nodes.tolerated(pod.spec.tolerations, nodes.every_slot)
-    return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}
+def eligibility_of(manifest: Manifest, gates: FeatureGates) -> DaemonEligibility:
+    """On which nodes a DaemonSet wants its pods."""
+    view = manifest.object
+    return DaemonEligibility(view.spec.template if isinstance(view, Workload) else None, gates)
 
 
 def strategy_of(manifest: Manifest) -> dict[str, Any]:

@@ -124,11 +124,8 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     ranked = prospects.cheapest_first(plan, lesser, helped) if len(helped) > most_candidates else helped
     facts = _Facts(budgets, started, max(most_candidates, 1), prospects.candidates)
     best = _best(plan, lesser, ranked, facts)
-    return Preemption(
-        cluster.nodes.names[best.slot],
-        tuple(victim.key for victim in reversed(best.victims)),
-        sum(victim.violates for victim in best.victims),
-    )
+    victims = tuple(victim.key for victim in reversed(best.victims))
+    return Preemption(cluster.nodes.names[best.slot], victims, violations=best.cost[0])
 
 
 # --- which nodes ------------------------------------------------------------------

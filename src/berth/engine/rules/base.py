@@ -25,6 +25,7 @@ from berth.engine.rules.verdicts import (
     FirstOfGroup,
     OwnViolations,
     PeerConflict,
+    PeersKeptAway,
     Reason,
     RuleVerdict,
     RuleViolation,
@@ -275,6 +276,11 @@ class TopologyRule(Rule):
 
     def constraint_counts(self) -> Iterable[ConstraintCounts]:
         """How even pods are, constraint by constraint, for a rule that spreads them."""
+        return ()
+
+    @classmethod
+    def peers_kept_away(cls, cluster: Cluster, pods: IndexArray) -> Iterable[PeersKeptAway]:
+        """How these running pods stand with every term of theirs that others are to keep away by."""
         return ()
 
     def raw_scores(self, blocked: Int32Array) -> IntArray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
@@ -21,7 +22,7 @@ from berth.kube.well_known import UNSCHEDULABLE
 
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
-NODE, AFFINITY, ANTI_AFFINITY = "node", "affinity", "anti-affinity"
+NODE, AFFINITY, ANTI_AFFINITY, SPREAD = "node", "affinity", "anti-affinity", "spread"
 
 MOST_PEERS = 10
 _PEERS_SHOWN = 3
@@ -353,31 +354,45 @@ class SharedVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintCounts:
+class CountedDomains:
+    """The pods that one constraint is about, domain by domain.
+
+    Attributes:
+        hard: Whether nodes are refused where it does not hold.
+        counts: Domain -> matching pods, over the domains the constraint counts.
+        left_out: Asked, it says which nodes are not counted: why -> their slots.
+    """
+
+    path: str
+    topology_key: str
+    selector: str
+    hard: bool
+    counts: dict[str, int]
+    left_out: Callable[[], dict[str, IndexArray]] = field(default=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintCounts(CountedDomains):
     """How even the pods are that one constraint is about.
 
     Attributes:
         rule: The rule that has the constraint.
         constraint: Equal for equal constraints.
-        hard: Whether nodes are refused where it does not hold.
-        counts: Domain -> matching pods, over the domains the constraint counts.
         minimum: What the skew is measured from; 0 while there are fewer domains than `minDomains`.
         counts_own: Whether the pods that have the constraint are among those it counts.
-        left_out: Asked, it says which nodes are not counted: why -> their slots.
     """
 
+    kind: ClassVar[str] = SPREAD
     rule: str
     constraint: Hashable
-    path: str
-    topology_key: str
-    selector: str
     when_unsatisfiable: str
-    hard: bool
     max_skew: int
-    counts: dict[str, int]
     minimum: int
     counts_own: bool = True
-    left_out: Callable[[], dict[str, IndexArray]] = field(default=dict, compare=False)
+
+    @property
+    def limit(self) -> int:
+        return self.max_skew
 
     @property
     def skew(self) -> int:
@@ -386,6 +401,29 @@ class ConstraintCounts:
     @property
     def ok(self) -> bool:
         return self.skew <= self.max_skew
+
+    @property
+    def broken(self) -> set[str]:
+        """The domains that are too far above the emptiest."""
+        return {name for name, number in self.counts.items() if number - self.minimum > self.max_skew}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeersKeptAway(CountedDomains):
+    """The pods that one anti-affinity term of some running pods keeps out of their domains.
+
+    Attributes:
+        broken: The domains where one of these pods is with another that its term is about.
+    """
+
+    kind: ClassVar[str] = ANTI_AFFINITY
+    limit: ClassVar[int] = 1
+    broken: set[str]
+
+    @property
+    def skew(self) -> int:
+        fullest = max((self.counts[name] for name in self.broken), default=0)
+        return fullest or min(1, max(self.counts.values(), default=0))
 
 
 @dataclass(frozen=True, slots=True)

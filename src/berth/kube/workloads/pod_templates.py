@@ -183,8 +183,11 @@ def pinned(pod: Pod, node_name: str) -> Pod:
 
 def node_of(pod: Pod) -> str | None:
     """The node a daemon pod runs on or is pinned to."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
+    return pod.spec.node_name or pinned_to(pod)
+
+
+def pinned_to(pod: Pod) -> str | None:
+    """The node a DaemonSet made the pod for."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for term in (required.node_selector_terms if required else None) or ():

@@ -238,6 +238,17 @@ def test_daemons_follow_labels(tmp_path: Path) -> None:
     assert (places(made), [gone.lost for gone in found.gone]) == ({}, [False])
 
 
+def test_daemons_leave_only_for_taints_that_drive_them_out(tmp_path: Path) -> None:
+    """A NoSchedule taint keeps a DaemonSet from starting a pod, and takes none away that is there."""
+    made = world(
+        tmp_path, *NODES[:2], workload("DaemonSet", "agent"), pod("agent-a1", "a1", owner="DaemonSet/agent")
+    )
+    changed(made, tmp_path, "taint b1:x=y:NoSchedule; taint a1:x=y:NoSchedule")
+    assert places(made) == {"agent-a1": "a1", "agent-b1": "b1"}
+    changed(made, tmp_path, "taint a1:x=y:NoExecute")
+    assert places(made) == {"agent-b1": "b1"}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

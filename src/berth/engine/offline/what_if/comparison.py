@@ -149,10 +149,7 @@ def compare(
         moves=moves,
         unplaced=unplaced,
         gone=gone,
-        preempted=[
-            data.PreemptedPod(**world.entries[key].named, node=node, by=by, lands_on=after.nodes.get(key))
-            for key, (node, by) in log.preempted.items()
-        ],
+        preempted=_preempted(world, after),
         broken=broken,
         healed=_rules(world, before, after, still=after.nodes),
         spread=spread,
@@ -160,11 +157,7 @@ def compare(
         rounds=log.rounds,
         rollouts=log.steps,
         stays=stays,
-        local_storage=[
-            data.LocalLoss(**world.entries[key].named, volumes=list(volumes))
-            for key, volumes in log.local.items()
-            if after.nodes.get(key) != before.nodes.get(key) or key in log.placements
-        ],
+        local_storage=_local_storage(world, before, after),
         nodes=_by_node(before, after),
         zones=_by_zone(before, after),
         measures_before=measures(before, moved=0, preempted=0),
@@ -294,6 +287,21 @@ def _gone(
         )
         for key, reason in why.items()
         if key not in there and (lost or key in before.nodes or key in before.waiting)
+    ]
+
+
+def _preempted(world: ChangingWorld, after: Observation) -> list[data.PreemptedPod]:
+    return [
+        data.PreemptedPod(**world.entries[key].named, node=node, by=by, lands_on=after.nodes.get(key))
+        for key, (node, by) in world.log.preempted.items()
+    ]
+
+
+def _local_storage(world: ChangingWorld, before: Observation, after: Observation) -> list[data.LocalLoss]:
+    return [
+        data.LocalLoss(**world.entries[key].named, volumes=list(volumes))
+        for key, volumes in world.log.local.items()
+        if after.nodes.get(key) != before.nodes.get(key) or key in world.log.placements
     ]
 
 

@@ -1,11 +1,11 @@
-"""Finding the nodes, pods and workloads that a user means; who is not there is told near names."""
+"""Finding the nodes, pods and workloads that a user means; whose labels are not there is told near ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from berth.engine.offline.lookup import kind_of
+from berth.engine.offline.lookup import kind_of, missing, near, object_of, the_one
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
 from berth.engine.rules.changes import label_keys
@@ -13,31 +13,12 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, Requirement
 from berth.kube.text.near import most_alike
-from berth.kube.text.words import first_of
 
-_NEAR = 5
 _OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN}
 _requirement = re.compile(
     r"\s*(?:(?P<absent>!\s*[^\s,=!()]+)|(?P<key>[^\s,=!()]+)\s*"
     r"(?:(?P<sign>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
 ).match
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """What else it might have been, to be put at the end of a sentence."""
-    known = sorted(set(names))
-    tails = {full: full.rpartition("/")[2] for full in known}  # namespaces and domains are not misspelled
-    alike = most_alike(name, [*known, *tails.values()], 2 * _NEAR)
-    rank = {each: place for place, each in reversed([*enumerate(alike)])}
-    base = name.rpartition("-")[0]  # a pod's name ends with what nobody can know
-    close = [each for each in known if each in rank or tails[each] in rank or name in each]
-    close = close or [each for each in known if base and tails[each].startswith(f"{base}-")]
-    found = sorted(close, key=lambda each: min(rank.get(each, _NEAR * 2), rank.get(tails[each], _NEAR * 2)))
-    if found:
-        return f"did you mean {', '.join(found[:_NEAR])}?"
-    if not known:
-        return "there is none"
-    return f"there is nothing with a name like that, only {first_of(known, _NEAR)}"
 
 
 # --- nodes -----------------------------------------------------------------------------------------
@@ -46,7 +27,7 @@ def near(name: str, names: Iterable[str]) -> str:
 def node_of(snapshot: Snapshot, name: str) -> Node:
     found = snapshot.nodes.get(name)
     if found is None:
-        raise WhatIfError(f"node {name} is not {snapshot.origin.words}; {near(name, snapshot.nodes)}")
+        raise missing(f"node {name}", snapshot, name, snapshot.nodes)
     return found
 
 
@@ -143,34 +124,15 @@ def is_pod(text: str) -> bool:
 
 
 def pod_of(entries: dict[str, Entry], snapshot: Snapshot, text: str, namespace: str | None) -> Entry:
-    """The pod of that name; without a namespace, that of `default` or the only one."""
+    """The pod ``web-0``, ``pod/web-0`` or ``shop/web-0``."""
     space, kind, name = _parts(text, namespace)
     if kind != "Pod":
         raise WhatIfError(f"{text} is no pod; --rollout replaces all pods of a workload")
-    found = entries.get(f"{space or 'default'}/{name}")
-    if found is not None:
+    if (found := the_one(entries.values(), name, space)) is not None:
         return found
-    elsewhere = [entry for entry in entries.values() if entry.name == name]
-    if space is None and len(elsewhere) == 1:
-        return elsewhere[0]
     here = space or "default"
     names = {entry.name if entry.namespace == here else entry.key for entry in entries.values()}
-    raise WhatIfError(f"pod {space or 'default'}/{name} is not {snapshot.origin.words}; {near(name, names)}")
-
-
-def object_of(snapshot: Snapshot, kind: str, name: str, space: str | None) -> Manifest:
-    """The object of a kind; without a namespace, that of `default` or the only one."""
-    alike = [manifest for manifest in snapshot.manifests if manifest.kind == kind]
-    named = [manifest for manifest in alike if manifest.name == name]
-    for manifest in named:
-        if manifest.namespace in (None, space or "default"):
-            return manifest
-    if space is None and len(named) == 1:
-        return named[0]
-    here = space or "default"
-    where = f"{here}/" if not alike or alike[0].namespace is not None else ""
-    names = {each.name if each.namespace == here else each.title.partition(" ")[2] for each in alike}
-    raise WhatIfError(f"{kind} {where}{name} is not {snapshot.origin.words}; {near(name, names)}")
+    raise missing(f"pod {here}/{name}", snapshot, name, names)
 
 
 def workload_of(snapshot: Snapshot, text: str, namespace: str | None, kinds: tuple[str, ...]) -> Manifest:

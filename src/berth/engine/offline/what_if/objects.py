@@ -11,19 +11,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget
-from berth.engine.offline.lookup import KINDS, by_alias
+from berth.engine.offline.lookup import KINDS, by_alias, near, object_of
 from berth.engine.offline.scheduling.preemption import comes_again
 from berth.engine.offline.snapshot import Entry, SnapshotError, SnapshotReader, add_context, group_of_manifest
 from berth.engine.offline.what_if import changes, workloads
 from berth.engine.offline.what_if.changes import WhatIfError
-from berth.engine.offline.what_if.lookup import (
-    near,
-    node_of,
-    nodes_with,
-    object_of,
-    pod_of,
-    selected_nodes,
-)
+from berth.engine.offline.what_if.lookup import node_of, nodes_with, pod_of, selected_nodes
 from berth.engine.offline.what_if.outcome import EvictionRound
 from berth.engine.offline.what_if.world import ChangingWorld, bound
 from berth.engine.offline.workloads import DAEMON_SET

@@ -217,7 +217,8 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
     """Add replicas one by one until none fits; the world is left as it was.
 
     Raises:
-        WhatIfError: there is no such workload.
+        berth.engine.offline.lookup.NotFoundError: there is no such workload.
+        WhatIfError: it has no replicas.
     """
     title, pods, like = _asked(world, workload)
     waiting = [world.unplaced[entry.key] for entry in pods if entry.key in world.unplaced]

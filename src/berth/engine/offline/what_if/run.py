@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import Progress, read
 from berth.engine.offline.what_if import changes as change_kinds
 from berth.engine.offline.what_if import objects, workloads
@@ -55,7 +56,7 @@ def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progr
         world.log.change += 1
         try:
             _MAKERS[type(change)](world, change)
-        except WhatIfError as error:
+        except (WhatIfError, NotFoundError) as error:
             raise WhatIfError(f"{change.place}: {error}" if change.place else str(error)) from None
         world.schedule()
 

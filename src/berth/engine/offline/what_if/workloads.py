@@ -16,7 +16,7 @@ from berth.engine.offline.what_if.changes import WhatIfError, WorkloadRollout, W
 from berth.engine.offline.what_if.lookup import workload_of
 from berth.engine.offline.what_if.outcome import RolloutProgress
 from berth.engine.offline.what_if.world import ChangingWorld
-from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, strategy_of
+from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, eligibility_of, strategy_of
 from berth.kube.amounts.shares import or_one, resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
@@ -135,7 +135,8 @@ def made(world: ChangingWorld, manifest: Manifest, expansion: Expansion) -> list
     for replica_set in expansion.replica_sets:
         world.cluster.set_owner(replica_set, "ReplicaSet")
     pods = [each.pod for each in expansion.created if each.origin is manifest]
-    return list(world.snapshot.reader.made_for(manifest, pods)) if pods else []
+    snapshot = world.snapshot
+    return list(snapshot.reader.made_for(manifest, pods, snapshot.nodes)) if pods else []
 
 
 # --- daemons -------------------------------------------------------------------------------------------
@@ -153,12 +154,12 @@ def follow(world: ChangingWorld, manifest: Manifest, names: Iterable[str]) -> No
     expansion = expanded([manifest], names)
     if not expansion.created:
         return
-    owner = f"{DAEMON_SET}/{manifest.name}"
+    owner, nodes = f"{DAEMON_SET}/{manifest.name}", world.snapshot.nodes
+    eligibility = eligibility_of(manifest, world.cluster.options.gates)
     mine = {_node_of(entry): entry for entry in world.pods_of(owner, manifest.namespace or "default")}
-    wanted = {entry.daemon_of: entry for entry in made(world, manifest, expansion)}
-    world.add(entry for name, entry in wanted.items() if name not in mine)
+    world.add(entry for entry in made(world, manifest, expansion) if entry.daemon_of not in mine)
     for name in names:
-        if name not in wanted and name in mine:
+        if name in mine and not eligibility.of(nodes[name]).keeps:
             world.remove(mine[name], f"{owner} wants no pod on this node any more")
 
 

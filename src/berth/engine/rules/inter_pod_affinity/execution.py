@@ -1,8 +1,9 @@
-"""The execution-time terms of inter-pod affinity, asked about pods that run.
+"""The terms of inter-pod affinity, asked about pods that run.
 
 What a term selects, who is spared and when a pod may be the first of its group is as
-`berth.engine.rules.inter_pod_affinity.rule` has it; only the terms that hold at scheduling time alone are
-left out.  All pods of a class are judged together, each as if it were not counted itself.
+`berth.engine.rules.inter_pod_affinity.rule` has it.  All pods of a class are judged together, each as if it
+were not counted itself.  Who has to go is a matter of the execution-time terms alone; how pods stand that
+are to be apart is told of every term.
 
 - Affinity wants some *other* pod in the domain that matches all execution-time affinity terms.  A pod
   that is a peer of its own group may be alone as long as no other peer runs anywhere.  Where the node
@@ -14,8 +15,9 @@ left out.  All pods of a class are judged together, each as if it were not count
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import nsmallest
 from itertools import chain
 
@@ -29,12 +31,14 @@ from berth.engine.rules.verdicts import (
     FirstOfGroup,
     OwnViolations,
     PeerConflict,
+    PeersKeptAway,
     RuleViolation,
 )
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, LabelColumn
-from berth.engine.state.matching import avoided_by, incoming, reads_everywhere, wanted_by
-from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass
+from berth.engine.state.matching import as_incoming, avoided_by, incoming, reads_everywhere, wanted_by
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
 from berth.engine.state.tables import NOWHERE
 
 
@@ -92,6 +96,36 @@ def _first_peers(cluster: Cluster, standing: TermStanding) -> dict[int, list[str
         domain: nsmallest(MOST_PEERS + 1, (keys[peer] or "" for peer in peers[begin:end].tolist()))
         for domain, begin, end in zip(broken.tolist(), begins, ends, strict=True)
     }
+
+
+# --- how they stand ---------------------------------------------------------------------------------
+
+
+def peers_kept_away(rule: str, cluster: Cluster, pods: IndexArray) -> Iterator[PeersKeptAway]:
+    """Every term by which pods keep others out of their domains; see `TopologyRule.peers_kept_away`."""
+    nodes, carriers = cluster.nodes, dict[Hashable, tuple[OwnedTerm, Options, list[int]]]()
+    for pod in pods.tolist():
+        pod_class = cluster.class_at(pod)
+        away = (owned for owned in pod_class.preferred if owned.weight < 0)
+        for owned in (*pod_class.required_anti_affinity, *away):
+            key = (owned.term, owned.topology_key, owned.path, pod_class.profile)
+            carriers.setdefault(key, (owned, pod_class.options, []))[2].append(pod)
+    slots = np.flatnonzero(nodes.alive[: nodes.count])
+    for owned, options, members in carriers.values():
+        column, those = nodes.column(owned.topology_key), np.array(members, dtype=np.intp)
+        peers = _avoided(cluster, as_incoming(cluster.index, owned, options), owned, options)
+        domain, counts = _count(cluster, owned.topology_key, those, peers)
+        broken = domain[counts[domain] > ((domain > 0) & np.isin(those, peers))]
+        there, bare = np.unique(column.ids[slots]).tolist(), slots[column.ids[slots] == 0]
+        yield PeersKeptAway(
+            path=owned.path,
+            topology_key=owned.topology_key,
+            selector=str(owned.term.selector),
+            hard=owned.execution or not (owned.weight or rule in options.idle),
+            counts={name: counts.item(i) for i in there if (name := column.values[i]) is not None},
+            broken={column.values[i] or "" for i in np.unique(broken).tolist()},
+            left_out=partial(dict, {f"no label {owned.topology_key}": bare} if len(bare) else {}),
+        )
 
 
 # --- who has to go ----------------------------------------------------------------------------------
@@ -221,12 +255,12 @@ class ExecutionAffinity:
         if not self.wanted:
             return
         shortest = min((term for term, _ in self.wanted), key=lambda term: len(term.selected))
-        peers = self._pods(theirs for theirs in shortest.selected if self.wants(theirs))
+        peers = _pods(self.cluster, (theirs for theirs in shortest.selected if self.wants(theirs)))
         itself = self.starts_group
         alone = np.full(len(pods), itself)
         others: dict[str, BoolArray] = {}
         for key in dict.fromkeys(owned.topology_key for _, owned in self.wanted):
-            domain, counts = self._count(key, pods, peers)
+            domain, counts = _count(self.cluster, key, pods, peers)
             # On a node without the label the pod was not counted.
             counted = (domain > 0) & itself
             others[key] = counts[domain] > counted
@@ -241,18 +275,26 @@ class ExecutionAffinity:
         """Every anti-affinity term: it is broken where another pod of the domain matches it."""
         options = self.pod_class.options
         for term, owned in self.avoided:
-            peers = self._pods(theirs for theirs in term.selected if avoided_by(term, theirs, options))
+            peers = _avoided(self.cluster, term, owned, options)
             itself = avoided_by(term, self.pod_class.label_set, options)
-            domain, counts = self._count(owned.topology_key, pods, peers)
+            domain, counts = _count(self.cluster, owned.topology_key, pods, peers)
             broken = counts[domain] > ((domain > 0) & itself)
             yield TermStanding(owned, self.cluster.nodes.column(owned.topology_key), domain, broken, peers)
 
-    def _pods(self, selected: Iterator[LabelSet]) -> IndexArray:
-        return self.cluster.pods_of([c for label_set in selected for c in label_set.classes if c.running])
 
-    def _count(self, key: str, pods: IndexArray, peers: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """The domain of each of the pods, and how many peers run in each domain there is."""
-        column, node = self.cluster.nodes.column(key), self.cluster.pods.node
-        counts = np.bincount(column.ids[node[peers]], minlength=len(column.values))
-        counts[0] = 0
-        return column.ids[node[pods]], counts
+def _avoided(cluster: Cluster, term: Term, owned: OwnedTerm, options: Options) -> IndexArray:
+    """The pods that an anti-affinity term is about; preferences spare nobody."""
+    selected = (theirs for theirs in term.selected if owned.weight or avoided_by(term, theirs, options))
+    return _pods(cluster, selected)
+
+
+def _pods(cluster: Cluster, selected: Iterator[LabelSet]) -> IndexArray:
+    return cluster.pods_of([c for label_set in selected for c in label_set.classes if c.running])
+
+
+def _count(cluster: Cluster, key: str, pods: IndexArray, peers: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """The domain of each of the pods, and how many peers run in each domain there is."""
+    column, node = cluster.nodes.column(key), cluster.pods.node
+    counts = np.bincount(column.ids[node[peers]], minlength=len(column.values))
+    counts[0] = 0
+    return column.ids[node[pods]], counts

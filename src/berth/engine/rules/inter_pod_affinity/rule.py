@@ -32,6 +32,7 @@ from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     Cause,
+    PeersKeptAway,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
@@ -261,6 +262,10 @@ class InterPodAffinity(TopologyRule):
         cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
     ) -> Iterable[RuleViolation]:
         return execution.violations(cls.name, cluster, pod_class, pods)
+
+    @classmethod
+    def peers_kept_away(cls, cluster: Cluster, pods: IndexArray) -> Iterable[PeersKeptAway]:
+        return execution.peers_kept_away(cls.name, cluster, pods)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._counts.required:

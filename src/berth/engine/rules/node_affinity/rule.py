@@ -231,32 +231,37 @@ def _named_nodes(selector: NodeSelector) -> frozenset[str] | None:
 
 def admission(pod: Pod, node: Node, gates: FeatureGates) -> RuleVerdict | None:
     """Why a kubelet does not take the pod, None if it does."""
-    if matches_when_placed(pod, node, gates) and matches_during_execution(pod, node, gates):
+    required = NodeRequirements(pod, gates)
+    if required.hold_when_placed(node) and required.hold_during_execution(node):
         return None
     return RuleVerdict(NodeAffinityRule.name, UNRESOLVABLE, (AFFINITY.sentence,))
 
 
-def matches_when_placed(pod: Pod, node: Node, gates: FeatureGates) -> bool:
-    """Whether the rules hold that are looked at when a pod is placed and not any more when it runs."""
-    if not selector_from_labels(pod.spec.node_selector).matches(node.metadata.labels or {}):
-        return False
-    try:
-        stated = stated_affinity(pod, gates)
-    except AnnotationError:
-        in_spec = enabled_affinity(pod.spec.affinity, gates)
-        stated = () if in_spec is None else ((IN_SPEC, in_spec),)
-    return _match(stated, node, execution=False)
+class NodeRequirements:
+    """What a pod itself requires of its node, read once."""
+
+    def __init__(self, pod: Pod, gates: FeatureGates) -> None:
+        self._selector = selector_from_labels(pod.spec.node_selector)
+        self._readable = True
+        try:
+            stated = stated_affinity(pod, gates)
+        except AnnotationError:
+            self._readable = False
+            in_spec = enabled_affinity(pod.spec.affinity, gates)
+            stated = () if in_spec is None else ((IN_SPEC, in_spec),)
+        required = required_nodes(stated)
+        self._when_placed = [each.selector for each in required if not each.execution]
+        self._during_execution = [each.selector for each in required if each.execution]
+
+    def hold_when_placed(self, node: Node) -> bool:
+        """Whether those hold that are looked at when a pod is placed and not any more when it runs."""
+        return self._selector.matches(node.metadata.labels or {}) and _hold(self._when_placed, node)
+
+    def hold_during_execution(self, node: Node) -> bool:
+        """Whether those hold that must hold while the pod runs; not, if they cannot be read."""
+        return self._readable and _hold(self._during_execution, node)
 
 
-def matches_during_execution(pod: Pod, node: Node, gates: FeatureGates) -> bool:
-    """Whether the rules hold that must hold while the pod runs; not, if they cannot be read."""
-    try:
-        return _match(stated_affinity(pod, gates), node, execution=True)
-    except AnnotationError:
-        return False
-
-
-def _match(stated: Iterable[tuple[str, Affinity]], node: Node, *, execution: bool) -> bool:
+def _hold(selectors: Iterable[NodeTerms], node: Node) -> bool:
     labels, name = node.metadata.labels or {}, node.metadata.name or ""
-    wanted = [rule.selector for rule in required_nodes(stated) if rule.execution == execution]
-    return all(selector.matches(labels, name) for selector in wanted)
+    return all(selector.matches(labels, name) for selector in selectors)

@@ -12,6 +12,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded
 from berth.engine.state.columns import BoolArray, Slots
 from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Node, Pod
 from berth.kube.versions import KubernetesVersion
 
 OTHER_NAME = Reason(
@@ -56,3 +57,8 @@ class NodeName(NodeRule):
     def causes(self, slot: int) -> Iterator[Cause]:
         if not self.admits(slot):
             yield Cause(OTHER_NAME, {"node": self._wanted or ""}, self.path)
+
+
+def names_another(pod: Pod, node: Node) -> bool:
+    """Whether a pod asks for a node by name that is not this one."""
+    return pod.spec.node_name not in (None, "", node.metadata.name)

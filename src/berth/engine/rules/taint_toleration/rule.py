@@ -153,6 +153,16 @@ def _recovered(key: str) -> str:
 
 def admission(pod: Pod, node: Node) -> RuleVerdict | None:
     """Why a kubelet does not take the pod, None if it does."""
-    if first_untolerated(pod.spec.tolerations, no_execute_taints(node)) is None:
+    if not drives_out(pod, node):
         return None
     return RuleVerdict(TaintToleration.name, UNRESOLVABLE, (UNTOLERATED.sentence,))
+
+
+def keeps_off(pod: Pod, node: Node) -> bool:
+    """Whether the node has a taint for which the pod is not placed there."""
+    return first_untolerated(pod.spec.tolerations, taints_of(node)) is not None
+
+
+def drives_out(pod: Pod, node: Node) -> bool:
+    """Whether it has one for which the pod may not even stay."""
+    return first_untolerated(pod.spec.tolerations, no_execute_taints(node)) is not None
