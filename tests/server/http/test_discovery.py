@@ -9,8 +9,8 @@ import pytest
 
 from berth.kube.versions import NEWEST
 from berth.server.http import documents
-from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import served
+from tests.support.manifests.builtin import BUILTIN
 
 WIDGETS = served("example.com/v1beta1", "Widget")
 GROUPS = documents.groups_of(BUILTIN)

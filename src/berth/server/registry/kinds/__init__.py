@@ -11,7 +11,7 @@ from pkgutil import walk_packages
 
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema
-from berth.kube.versions import NEWEST, KubernetesVersion
+from berth.kube.versions import KubernetesVersion
 from berth.server.registry.kinds.custom import karmada
 from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import ServedResource, Strategy
@@ -58,7 +58,6 @@ def strategies_of(version: KubernetesVersion) -> tuple[Strategy, ...]:
     return tuple(strategy for strategy in STRATEGIES if strategy.is_served(version))
 
 
-BUILTIN: tuple[ServedResource, ...] = tuple(strategy.resource for strategy in strategies_of(NEWEST))
 _BY_KIND = {(each.resource.group, each.resource.kind): each for each in STRATEGIES}
 
 
