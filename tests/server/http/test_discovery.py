@@ -31,6 +31,21 @@ def test_groups_list_every_version_once() -> None:
     assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
 
 
+def test_groups_come_in_upstreams_order() -> None:
+    """The order is the one in which `kubectl get all` lists kinds: autoscalers come before jobs."""
+    listed = documents.legacy(GROUPS, "/apis")
+    assert listed is not None
+    names = [group["name"] for group in listed["groups"]]
+    assert names[:6] == [
+        "apps",
+        "events.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "autoscaling",
+        "batch",
+    ]
+
+
 def test_resource_list_has_subresources_with_their_kinds() -> None:
     """Discovery lists subresources under the kinds they are read and written as."""
     document = documents.legacy(GROUPS, "/apis/apps/v1")

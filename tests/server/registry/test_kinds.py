@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import berth.server
+from berth.server.registry import kinds
 from berth.server.registry.kinds import STRATEGIES
 from berth.server.registry.kinds.custom.karmada import definitions
 from tests.support.manifests.builtin import BUILTIN
@@ -97,3 +100,13 @@ def test_resources_are_served_once() -> None:
     """Two strategies for one resource would hide one of them."""
     served = [(each.resource.group, each.resource.version, each.resource.plural) for each in STRATEGIES]
     assert len(set(served)) == len(served)
+
+
+def test_a_group_has_its_place_in_one_file() -> None:
+    """Every API group is placed, and by one file: two would hide each other, and others come last."""
+    placed = [
+        group
+        for module in walk_packages(kinds.__path__, f"{kinds.__name__}.")
+        for group in getattr(import_module(module.name), "GROUP_PRIORITIES", ())
+    ]
+    assert sorted(placed) == sorted({each.resource.group for each in STRATEGIES})

@@ -192,6 +192,7 @@ _BINDING_COLUMNS = (
 )
 
 
+GROUP_PRIORITIES = {GROUP: 17_000}
 STRATEGIES = tuple(
     strategy(
         served(_VERSION, kind, namespaced=not kind.startswith("Cluster")),

@@ -375,6 +375,7 @@ def _access_errors(spec: RawObject, *, own: bool) -> checks.Found:
         yield checks.invalid("spec.user", "", _NOBODY)
 
 
+GROUP_PRIORITIES = {AUTHENTICATION_GROUP: 17_700, _AUTHORIZATION: 17_600}
 STRATEGIES = (
     ServiceAccountStrategy(
         served("v1", "ServiceAccount", short="sa", subresources="token"),

@@ -115,6 +115,7 @@ def _node_info(field: str) -> Callable[[RawObject, float], str]:
     return text("status", "nodeInfo", field, otherwise=UNKNOWN)
 
 
+GROUP_PRIORITIES = {"": 18_000, "admissionregistration.k8s.io": 16_700, "coordination.k8s.io": 16_500}
 STRATEGIES = (
     NamespaceStrategy(
         served("v1", "Namespace", namespaced=False, short="ns", subresources="finalize status"),

@@ -245,6 +245,7 @@ def _claim_state(obj: RawObject, _: float) -> str:
     return ",".join(states)
 
 
+GROUP_PRIORITIES = {"storage.k8s.io": 16_800, "resource.k8s.io": 15_900}
 STRATEGIES = (
     ClaimStrategy(
         served("v1", "PersistentVolumeClaim", short="pvc", subresources="status"),

@@ -111,6 +111,7 @@ _COLUMNS = (
 )
 
 
+GROUP_PRIORITIES = {"events.k8s.io": 17_750}
 STRATEGIES = (
     Strategy(
         served("v1", "Event", short="ev"),

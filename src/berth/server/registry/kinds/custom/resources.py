@@ -80,6 +80,7 @@ class DefinitionStrategy(Strategy):
         registry.remove_crd(obj)
 
 
+GROUP_PRIORITIES = {_GROUP: 16_700}
 STRATEGIES = (
     DefinitionStrategy(
         served(

@@ -133,6 +133,7 @@ def _ready_addresses(obj: RawObject, _: float) -> str:
     return listed(found)
 
 
+GROUP_PRIORITIES = {"discovery.k8s.io": 16_200}
 STRATEGIES = (
     EndpointsStrategy(
         served("v1", "Endpoints", short="ep"),

@@ -174,6 +174,7 @@ def _parameters(obj: RawObject, _: float) -> str:
     return f"{found.get('kind')}{group}/{found.get('name')}"
 
 
+GROUP_PRIORITIES = {"networking.k8s.io": 17_200}
 STRATEGIES = (
     Strategy(
         served(_NETWORKING, "IngressClass", namespaced=False),

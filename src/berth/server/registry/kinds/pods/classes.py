@@ -56,6 +56,7 @@ class RuntimeClassStrategy(Strategy):
         return label("handler", obj.get("handler"))
 
 
+GROUP_PRIORITIES = {"scheduling.k8s.io": 16_600, "node.k8s.io": 16_300}
 STRATEGIES = (
     PriorityClassStrategy(
         served("scheduling.k8s.io/v1", "PriorityClass", namespaced=False, short="pc"),

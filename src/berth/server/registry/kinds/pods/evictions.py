@@ -61,6 +61,7 @@ class DisruptionBudgetStrategy(Strategy):
         yield from choice("spec", spec, "unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")
 
 
+GROUP_PRIORITIES = {"policy": 17_100}
 STRATEGIES = (
     DisruptionBudgetStrategy(
         served("policy/v1", "PodDisruptionBudget", short="pdb", subresources="status"),

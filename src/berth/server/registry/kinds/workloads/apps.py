@@ -102,6 +102,7 @@ def _controller(obj: RawObject, _: float) -> str:
     return NONE
 
 
+GROUP_PRIORITIES = {"apps": 17_800}
 STRATEGIES = (
     ReplicationControllerStrategy(
         served("v1", "ReplicationController", short="rc", categories="all", subresources="scale status"),

@@ -109,6 +109,7 @@ def _rules_errors(path: str, rules: RawObject) -> Found:
             yield invalid(f"{place}.periodSeconds", period, detail)
 
 
+GROUP_PRIORITIES = {"autoscaling": 17_500}
 STRATEGIES = (
     AutoscalerStrategy(
         served(

@@ -169,6 +169,7 @@ def _last_schedule(obj: RawObject, now: float) -> str:
     return age(last, now) if last else NONE
 
 
+GROUP_PRIORITIES = {"batch": 17_400}
 STRATEGIES = (
     CronJobStrategy(
         served("batch/v1", "CronJob", short="cj", categories="all", subresources="status"),
