@@ -144,10 +144,7 @@ def containers(*template: str) -> tuple[Column, Column]:
             str(at(each, field) or "") for each in items(obj, *template, "spec", "containers")
         )
 
-    return (
-        Column("Containers", joined("name"), wide=True),
-        Column("Images", joined("image"), wide=True),
-    )
+    return Column("Containers", joined("name"), wide=True), Column("Images", joined("image"), wide=True)
 
 
 def label_selector(*path: str) -> Column:

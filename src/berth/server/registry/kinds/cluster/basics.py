@@ -5,7 +5,6 @@ Upstream: pkg/registry/core/namespace and plugin/pkg/admission/podtopologylabels
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from berth.kube.objects import RawObject
@@ -20,6 +19,7 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, NONE, UNKNOWN, Column, size, text
 
 _TOPOLOGY_LABELS = (REGION, ZONE)
+_ROLE_PREFIX, _NODE_INFO = "node-role.kubernetes.io/", ("status", "nodeInfo")
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _TERMINATING = (
@@ -84,9 +84,6 @@ def topology_labels(registry: Registry, node: str) -> dict[str, str]:
 # --- columns
 
 
-_ROLE_PREFIX = "node-role.kubernetes.io/"
-
-
 def _node_status(node: RawObject, _: float) -> str:
     ready = condition(node, "Ready")
     shown = "Unknown" if not ready else "Ready" if ready.get("status") == "True" else "NotReady"
@@ -106,13 +103,9 @@ def _address(kind: str, node: RawObject, _: float) -> str:
 
 
 def _kernel(node: RawObject, _: float) -> str:
-    version = str(at(node, "status", "nodeInfo", "kernelVersion") or UNKNOWN)
-    architecture = at(node, "status", "nodeInfo", "architecture")
+    version = str(at(node, *_NODE_INFO, "kernelVersion") or UNKNOWN)
+    architecture = at(node, *_NODE_INFO, "architecture")
     return f"{version} ({architecture})" if architecture else version
-
-
-def _node_info(field: str) -> Callable[[RawObject, float], str]:
-    return text("status", "nodeInfo", field, otherwise=UNKNOWN)
 
 
 GROUP_PRIORITIES = {"": 18_000, "admissionregistration.k8s.io": 16_700, "coordination.k8s.io": 16_500}
@@ -131,12 +124,16 @@ STRATEGIES = (
             Column("Status", _node_status),
             Column("Roles", _roles),
             AGE,
-            Column("Version", text("status", "nodeInfo", "kubeletVersion")),
+            Column("Version", text(*_NODE_INFO, "kubeletVersion")),
             Column("Internal-IP", partial(_address, "InternalIP"), wide=True),
             Column("External-IP", partial(_address, "ExternalIP"), wide=True),
-            Column("OS-Image", _node_info("osImage"), wide=True),
+            Column("OS-Image", text(*_NODE_INFO, "osImage", otherwise=UNKNOWN), wide=True),
             Column("Kernel-Version", _kernel, wide=True),
-            Column("Container-Runtime", _node_info("containerRuntimeVersion"), wide=True),
+            Column(
+                "Container-Runtime",
+                text(*_NODE_INFO, "containerRuntimeVersion", otherwise=UNKNOWN),
+                wide=True,
+            ),
         ),
         fields=paths("spec.unschedulable", default="false"),
         generation=False,

@@ -109,9 +109,6 @@ class QuotaStrategy(Strategy):
         quotas.recount(registry, obj["metadata"]["namespace"])
 
 
-# --- columns
-
-
 def _quota(obj: RawObject, _: float, *, limits: bool) -> str:
     hard, used = mapping(obj, "status", "hard"), mapping(obj, "status", "used")
     return ", ".join(

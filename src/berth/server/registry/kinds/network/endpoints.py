@@ -121,9 +121,6 @@ def _typed(kind: str, path: str, index: int, address: str, *, own: bool) -> Foun
             yield from checks.outside(at, address)
 
 
-# --- columns
-
-
 def _ready_addresses(obj: RawObject, _: float) -> str:
     found: list[str] = []
     for subset in items(obj, "subsets"):

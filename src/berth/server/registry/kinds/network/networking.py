@@ -163,9 +163,6 @@ def _peer_errors(path: str, peer: RawObject) -> Found:
         yield from checks.network(where, cidr) if cidr else (required(where),)
 
 
-# --- columns
-
-
 def _parameters(obj: RawObject, _: float) -> str:
     found = at(obj, "spec", "parameters")
     if not isinstance(found, dict):

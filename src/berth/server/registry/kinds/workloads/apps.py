@@ -21,6 +21,7 @@ from berth.server.registry.strategy import Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, NONE, Column, containers, count, label_selector, labels
 
+_TEMPLATE = ("spec", "template")
 _ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
 
 
@@ -71,12 +72,6 @@ class ReplicationControllerStrategy(_ControllerStrategy):
 
     def scale_selector(self, selector: RawObject) -> RawObject:
         return {"matchLabels": selector}
-
-
-# --- columns
-
-
-_TEMPLATE = ("spec", "template")
 
 
 def _ready_of_wanted(obj: RawObject, _: float) -> str:
