@@ -11,8 +11,8 @@ from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import CountingInformer, Heard
 from tests.support.api.fake import FakeApi, Fault, serving
+from tests.support.api.histories.event_listener import CountingInformer, Heard
 from tests.support.waiting import running, until
 
 

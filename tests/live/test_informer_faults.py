@@ -12,9 +12,9 @@ import pytest
 from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import CountingInformer, Listener
 from tests.support.api.fake import serving
 from tests.support.api.faulty import Ending, FaultyApi
+from tests.support.api.histories.event_listener import CountingInformer, Listener
 from tests.support.waiting import running, until
 
 

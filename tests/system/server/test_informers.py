@@ -15,7 +15,7 @@ from berth.live.client import Client, Selection
 from berth.live.errors import Expired
 from berth.live.informer import Informer
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import CountingInformer, Heard
+from tests.support.api.histories.event_listener import CountingInformer, Heard
 from tests.support.api.servers import Backend, running_backend
 from tests.support.waiting import running, until
 
