@@ -1,6 +1,7 @@
 """Hypothesis strategies for whole small clusters and for what may happen to them.
 
-Everything generated is valid for the API server; :mod:`~tests.support.generated.pod_strategies` has the vocabulary.
+Everything generated is valid for the API server;
+:mod:`~tests.support.generated.pod_strategies` has the vocabulary.
 """
 
 from functools import cache
