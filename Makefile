@@ -92,7 +92,7 @@ unit: $(TOOLS) bytecode browser
 test-cluster: $(TOOLS) bytecode
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "test-cluster is skipped: KUBEBUILDER_ASSETS does not name a folder with kube-apiserver and etcd."; \
-	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/system/scheduler tests/system/eviction tests/system/spreading tests/system/fleet tests/system/controllers; fi
+	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/system/scheduler tests/system/eviction tests/system/spreading tests/system/fleet tests/system/controllers tests/system/webhook; fi
 
 # The same tests as in `make test`, over and over: loss of power, failing disks, histories under kills, stops and
 # wrong clocks, hostile requests; what memory, disk and answers come to is printed, and has limits.

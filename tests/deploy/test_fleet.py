@@ -16,8 +16,8 @@ from berth.fleet.state.terms import rules_of as rules_of_group
 from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
 from berth.kube.karmada import Placement
 from berth.kube.text.decoding import convert
-from berth.server.registry.kinds import BUILTIN
 from tests.support.api.client import Client
+from tests.support.manifests.builtin import BUILTIN
 from tests.support.manifests.rendered import (
     BASE,
     KUSTOMIZE,

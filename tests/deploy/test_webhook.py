@@ -12,9 +12,9 @@ import berth
 from berth.cli.commands.webhook import command
 from berth.live.webhook.admission import PODS
 from berth.live.webhook.component import PATH
-from berth.server.registry.kinds import BUILTIN
 from tests.support.api.client import Client
 from tests.support.manifests import rendered
+from tests.support.manifests.builtin import BUILTIN
 from tests.support.manifests.rendered import (
     CHART,
     KUSTOMIZE,

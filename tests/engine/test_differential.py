@@ -12,11 +12,11 @@ from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Pod
 from tests.reference import evaluate_pod
-from tests.support import strategies
 from tests.support.builders import HOSTNAME, ZONE, make_node, make_pod
 from tests.support.changes import Change
 from tests.support.cluster import Cluster
 from tests.support.engine import chosen_by, engine_of, fast_totals, follow, plan_of, verdict_of
+from tests.support.generated import strategies
 
 History = tuple[Cluster, tuple[Change, ...]]
 

@@ -10,10 +10,9 @@ from typing import Any
 from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
-from berth.live.informer import Informer
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import Heard
 from tests.support.api.fake import FakeApi, Fault, serving
+from tests.support.api.histories.event_listener import CountingInformer, Heard
 from tests.support.waiting import running, until
 
 
@@ -24,12 +23,12 @@ def actual(api: FakeApi) -> dict[str, str]:
 @asynccontextmanager
 async def informed(
     api: FakeApi, before: Callable[[Client], Any] | None = None
-) -> AsyncIterator[tuple[Informer[PartialObjectMetadata], Heard]]:
+) -> AsyncIterator[tuple[CountingInformer, Heard]]:
     heard = Heard()
     async with serving(api) as client:
         if before is not None:
             before(client)
-        informer = Informer(
+        informer = CountingInformer(
             client,
             NODES,
             PartialObjectMetadata,

@@ -11,11 +11,10 @@ import pytest
 
 from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
-from berth.live.informer import Informer
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import Listener
 from tests.support.api.fake import serving
 from tests.support.api.faulty import Ending, FaultyApi
+from tests.support.api.histories.event_listener import CountingInformer, Listener
 from tests.support.waiting import running, until
 
 
@@ -27,13 +26,13 @@ def world(api: FaultyApi) -> dict[str, tuple[str, str]]:
 
 
 @asynccontextmanager
-async def informed(
-    api: FaultyApi, **options: Any
-) -> AsyncIterator[tuple[Informer[PartialObjectMetadata], Listener]]:
+async def informed(api: FaultyApi, **options: Any) -> AsyncIterator[tuple[CountingInformer, Listener]]:
     heard = Listener()
     async with serving(api) as client:
         backoff = Backoff(first=0.001, longest=0.01)
-        informer = Informer(client, NODES, PartialObjectMetadata, heard, page=3, backoff=backoff, **options)
+        informer = CountingInformer(
+            client, NODES, PartialObjectMetadata, heard, page=3, backoff=backoff, **options
+        )
         async with running(informer.run()):
             await asyncio.wait_for(informer.synced.wait(), 30)
             await until(lambda: bool(api.opened))

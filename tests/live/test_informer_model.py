@@ -16,7 +16,7 @@ from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
 from berth.live.wire import Frame, Page
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import Listener
+from tests.support.api.histories.event_listener import Listener
 
 NAMES = ("a", "b", "c", "d")
 

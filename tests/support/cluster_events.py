@@ -21,9 +21,10 @@ from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import Node, Pod, Service, Taint, TopologySpreadConstraint
 from berth.kube.pods import is_finished, is_terminating
 from tests.reference import Args
-from tests.support import changes, strategies
+from tests.support import changes
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster, key_of
+from tests.support.generated import strategies
 
 
 @dataclass(frozen=True)

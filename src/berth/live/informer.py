@@ -52,7 +52,6 @@ class Informer(Generic[_V]):
     Attributes:
         objects: The newest known state of every object.
         synced: Set once the first list was delivered.
-        relists: How often everything was listed, for tests and metrics.
 
     `optional` says that the server may not have the resource at all; that is then like having no objects.
     `trouble` hears of every error that keeps what is known from being up to date, and with None that it is.
@@ -79,7 +78,6 @@ class Informer(Generic[_V]):
         self.resource = resource
         self.objects: dict[Key, _V] = {}
         self.synced = asyncio.Event()
-        self.relists = 0
         self._client = client
         self._view = view
         self._decoder = msgspec.json.Decoder(view)
@@ -133,7 +131,6 @@ class Informer(Generic[_V]):
 
     async def _list(self) -> None:
         pages = await self._all_pages()
-        self.relists += 1
         # Pages are of one moment; should they not be, the watch tells what happened since the first.
         self._version = pages[0].resource_version
         self._replace({key_of(item.metadata): item for page in pages for item in page.items})

@@ -169,13 +169,16 @@ def test_many_broken_rules_are_summed_up(tmp_path: Path) -> None:
     assert berth("audit", "-f", folder, "-o", "wide").out.count("nodeSelector wants") == 101
 
 
+PATH = f"spec.affinity.nodeAffinity.{EXECUTION}"
+
+
 def test_output_for_programs(tmp_path: Path) -> None:
     """An audit for programs is one versioned object, the same in JSON and YAML."""
     folder = files(tmp_path, NODES, pod("p", REQUIRES, metadata=WEB), BUDGET)
     outcome = berth("audit", "-f", folder, "-o", "json")
     document = json.loads(outcome.out)
-    path = f"spec.affinity.nodeAffinity.{EXECUTION}"
     assert outcome.code == 1
+    assert yaml.safe_load(berth("audit", "-f", folder, "-o", "yaml").out) == document
     assert (document["apiVersion"], document["kind"]) == ("berth.dev/v1alpha1", "Audit")
     assert document["summary"] == {
         "clean": False,
@@ -197,7 +200,7 @@ def test_output_for_programs(tmp_path: Path) -> None:
             "rule": "NodeAffinity",
             "reason": "node(s) didn't match Pod's node affinity/selector",
             "cause": f"{EXECUTION} wants disk, the node has no label disk",
-            "path": path,
+            "path": PATH,
             "ofPeer": False,
             "hard": True,
             "execution": True,
@@ -208,10 +211,16 @@ def test_output_for_programs(tmp_path: Path) -> None:
             "values": {"field": EXECUTION, "wanted": "disk", "found": "no label disk"},
         }
     ]
+
+
+def test_evictions_for_programs(tmp_path: Path) -> None:
+    """Programs are told who would be evicted and why, and what holds that back."""
+    folder = files(tmp_path, NODES, pod("p", REQUIRES, metadata=WEB), BUDGET)
+    document = json.loads(berth("audit", "-f", folder, "-o", "json").out)
     (eviction,) = document["evictions"]
     assert (eviction["pod"], eviction["landsOn"], eviction["stoppedBy"]) == ("p", None, ["keep"])
     assert (eviction["haltedIn"], document["halts"], document["invalidAnnotations"]) == (None, [], [])
-    assert [(breach["kind"], breach["path"]) for breach in eviction["breaches"]] == [("node", path)]
+    assert [(breach["kind"], breach["path"]) for breach in eviction["breaches"]] == [("node", PATH)]
     assert document["budgets"] == [
         {
             "namespace": "default",
@@ -224,7 +233,6 @@ def test_output_for_programs(tmp_path: Path) -> None:
             "computed": True,
         }
     ]
-    assert yaml.safe_load(berth("audit", "-f", folder, "-o", "yaml").out) == document
 
 
 def test_every_field_is_documented(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.engine.offline.explaining.reasons import GROUP_REASONS
+from berth.engine.offline.explaining.reasons import GROUP_INCOMPLETE, GROUP_WITHOUT_ROOM
 from berth.engine.rules import RULES
 from tests.cli.output.situations import SITUATIONS
 from tests.support.cli.command import berth
@@ -144,6 +144,9 @@ def test_a_fault_is_found() -> None:
 
 
 # --- the codes ------------------------------------------------------------------------------------
+
+
+GROUP_REASONS = (GROUP_INCOMPLETE, GROUP_WITHOUT_ROOM)
 
 
 def declared() -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from berth.engine.state.cluster_events import (
 )
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node
-from tests.support import changes, execution_rules
+from tests.support import changes
 from tests.support.builders import (
     HOSTNAME,
     ZONE,
@@ -33,6 +33,7 @@ from tests.support.builders import (
 from tests.support.cluster import Cluster, key_of
 from tests.support.cluster_events import follow
 from tests.support.engine import engine_of
+from tests.support.generated import execution_rules
 
 FOLLOWERS, LONERS = {"default/f-a", "default/f-b"}, {"default/l-a", "default/l-b"}
 

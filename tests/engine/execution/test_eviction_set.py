@@ -9,10 +9,10 @@ from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.objects import Node, Pod
 from tests.reference import execution
 from tests.reference.eviction_set import best_parting, subsets
-from tests.support import execution_rules
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster, key_of
 from tests.support.engine import engine_of
+from tests.support.generated import execution_rules
 
 thorough = settings(
     max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

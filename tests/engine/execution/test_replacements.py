@@ -7,10 +7,10 @@ from berth.engine.execution.violations import all_violations
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.defaults import created
 from berth.kube.objects import Node, Pod
-from tests.support import execution_rules
 from tests.support.builders import HOSTNAME, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster, key_of
 from tests.support.engine import engine_of, verdict_of
+from tests.support.generated import execution_rules
 
 
 def node(name: str, **labels: str) -> NodeBuilder:

@@ -11,7 +11,6 @@ from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, MOST_PEERS, NOD
 from berth.kube.defaults import default_node
 from berth.kube.objects import Node, Pod
 from tests.reference import Args, execution
-from tests.support import execution_rules, strategies
 from tests.support.builders import (
     EXECUTION,
     HOSTNAME,
@@ -24,6 +23,7 @@ from tests.support.builders import (
 )
 from tests.support.cluster import Cluster, key_of
 from tests.support.engine import engine_of
+from tests.support.generated import execution_rules, strategies
 
 thorough = settings(
     max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

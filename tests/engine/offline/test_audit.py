@@ -25,7 +25,6 @@ from berth.kube.objects import (
 )
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.well_known import MIRROR_POD
-from tests.support import strategies
 from tests.support.builders import (
     EXECUTION,
     HOSTNAME,
@@ -39,6 +38,7 @@ from tests.support.builders import (
 )
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of
+from tests.support.generated import strategies
 from tests.support.snapshots import manifest, snapshot, zone_node
 from tests.support.storage import make_claim, make_volume
 

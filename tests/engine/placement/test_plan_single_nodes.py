@@ -3,9 +3,9 @@ from hypothesis import HealthCheck, given, settings
 
 from berth.engine.rules.base import NodeRule
 from berth.kube.objects import Pod
-from tests.support import strategies
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of, plan_of
+from tests.support.generated import strategies
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -20,11 +20,11 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import parse_label_selector
 from tests.reference import preemption as reference
-from tests.support import strategies
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod, make_selector
 from tests.support.cluster import Cluster, key_of
 from tests.support.engine import engine_of, plan_of, verdict_of
-from tests.support.pod_strategies import POD_SELECTORS
+from tests.support.generated import strategies
+from tests.support.generated.pod_strategies import POD_SELECTORS
 
 thorough = settings(
     max_examples=100,

@@ -10,11 +10,11 @@ from berth.engine.state.cluster_events import ClusterEvent, OwnersChanged, PodDe
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
 from tests.engine.waiting_pods import BIG, Waiting, small, stuck, watched, web
-from tests.support import strategies
 from tests.support.builders import ZONE, NodeBuilder, make_pod
 from tests.support.cluster import Cluster
 from tests.support.cluster_events import ClusterChange, follow, histories, pods
 from tests.support.engine import engine_of
+from tests.support.generated import strategies
 
 History = tuple[Cluster, tuple[ClusterChange, ...]]
 

@@ -9,9 +9,9 @@ from berth.engine.rules.node_affinity.rule import AFFINITY
 from berth.engine.rules.verdicts import MOST_PEERS, Cause, Reason, merged, waiting_words, words_of
 from berth.kube.objects import Pod
 from berth.kube.selectors import NodeTerms
-from tests.support import strategies
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of, plan_of
+from tests.support.generated import strategies
 
 IN_THE_WAY = Reason(
     "InTheWay", "node(s) are taken", "{peers} in {key}={domain} is here", "{peers} in {key}={domain} are here"

@@ -11,10 +11,10 @@ from berth.engine.state.hypothetical_removal import HypotheticalRemoval, Removab
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.objects import Pod
-from tests.support import strategies
 from tests.support.builders import ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of, plan_of
+from tests.support.generated import strategies
 
 
 def counts_at(counters: list[Counter], slot: int) -> list[int]:

@@ -9,8 +9,8 @@ import pytest
 
 from berth.kube.versions import NEWEST
 from berth.server.http import documents
-from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import served
+from tests.support.manifests.builtin import BUILTIN
 
 WIDGETS = served("example.com/v1beta1", "Widget")
 GROUPS = documents.groups_of(BUILTIN)
@@ -29,6 +29,21 @@ def test_groups_list_every_version_once() -> None:
     assert group is not None
     assert group["preferredVersion"]["version"] == "v1"
     assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
+
+
+def test_groups_come_in_upstreams_order() -> None:
+    """The order is the one in which `kubectl get all` lists kinds: autoscalers come before jobs."""
+    listed = documents.legacy(GROUPS, "/apis")
+    assert listed is not None
+    names = [group["name"] for group in listed["groups"]]
+    assert names[:6] == [
+        "apps",
+        "events.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "autoscaling",
+        "batch",
+    ]
 
 
 def test_resource_list_has_subresources_with_their_kinds() -> None:

@@ -12,9 +12,9 @@ import pytest
 from berth.kube.schema import SchemaRegistry, builtin
 from berth.server.openapi import OpenApi
 from berth.server.openapi.parts import _descriptions
-from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import from_crd
 from tests.server.openapi.reading import CRD
+from tests.support.manifests.builtin import BUILTIN
 
 GVK = "x-kubernetes-group-version-kind"
 

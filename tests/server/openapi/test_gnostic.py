@@ -11,10 +11,10 @@ import pytest
 from berth.kube.schema import SchemaRegistry
 from berth.server.openapi import OpenApi, gnostic
 from berth.server.openapi.documents import to_swagger
-from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.strategy import from_crd
 from tests.server.openapi.reading import CRD, read
 from tests.support.api.client import Client
+from tests.support.manifests.builtin import BUILTIN
 
 OLD, NEW = gnostic.MEDIA_TYPES[::-1]
 V2 = "/openapi/v2"

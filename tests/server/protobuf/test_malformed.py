@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from berth.kube.schema.builtin import struct
 from berth.server.protobuf import ProtobufError, UnknownKindError, decode
 from berth.server.protobuf.decoding import SCALARS, SHAPES, fields_of, table
-from berth.server.registry.kinds import BUILTIN
 from tests.server.protobuf.encoding import envelope, field, message, varint
 from tests.server.protobuf.examples import DEPLOYMENT
+from tests.support.manifests.builtin import BUILTIN
 
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _KINDS = [(resource.api_version, resource.kind) for resource in BUILTIN]

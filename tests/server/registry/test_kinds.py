@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import berth.server
-from berth.server.registry.kinds import BUILTIN, STRATEGIES
+from berth.server.registry import kinds
+from berth.server.registry.kinds import STRATEGIES
 from berth.server.registry.kinds.custom.karmada import definitions
+from tests.support.manifests.builtin import BUILTIN
 
 ROOT = Path(berth.server.__file__).parent
 KINDS = {resource.kind for resource in BUILTIN} | {crd["spec"]["names"]["kind"] for crd in definitions()}
@@ -35,15 +39,12 @@ def named(path: Path) -> Iterator[str]:
 
 
 def test_no_kind_is_named_outside_of_its_file() -> None:
-    """What the server does about a kind is its strategy's: nothing else compares with a kind's name.
-
-    Tables are columns by kind, whose headings are often kinds' names.
-    """
+    """What the server does about a kind is its strategy's: nothing else compares with a kind's name."""
     found = {
-        str(path.relative_to(ROOT)): kinds
+        str(path.relative_to(ROOT)): held
         for path in ROOT.rglob("*.py")
-        if path.relative_to(ROOT).parts[0] != "tables" and "kinds" not in path.relative_to(ROOT).parts
-        if (kinds := set(named(path)))
+        if "kinds" not in path.relative_to(ROOT).parts
+        if (held := set(named(path)))
     }
     assert found == EXCEPTIONS
 
@@ -80,12 +81,14 @@ def test_a_kind_is_named_in_one_file() -> None:
         for path in folder.rglob("*.py")
     }
     foreign = {
-        path.name: kinds
+        path.name: others
         for path, kept in own.items()
-        if (kinds := {kind for kind in named(path) if any(kind in held for held in own.values())} - kept)
+        if (others := {kind for kind in named(path) if any(kind in held for held in own.values())} - kept)
     }
-    # What a Binding points at, what bounds are for, how a group is disrupted, who has a role.
+    # What a Binding points at, what bounds are for, how a group is disrupted, who has a role; and headings.
     assert foreign == {
+        "claims.py": {"Node"},
+        "pod_columns.py": {"Node"},
         "pods.py": {"Node"},
         "limits.py": {"PersistentVolumeClaim", "Pod"},
         "pod_groups.py": {"Pod"},
@@ -97,3 +100,13 @@ def test_resources_are_served_once() -> None:
     """Two strategies for one resource would hide one of them."""
     served = [(each.resource.group, each.resource.version, each.resource.plural) for each in STRATEGIES]
     assert len(set(served)) == len(served)
+
+
+def test_a_group_has_its_place_in_one_file() -> None:
+    """Every API group is placed, and by one file: two would hide each other, and others come last."""
+    placed = [
+        group
+        for module in walk_packages(kinds.__path__, f"{kinds.__name__}.")
+        for group in getattr(import_module(module.name), "GROUP_PRIORITIES", ())
+    ]
+    assert sorted(placed) == sorted({each.resource.group for each in STRATEGIES})

@@ -6,8 +6,9 @@ import pytest
 
 from berth.kube.schema import SchemaRegistry
 from berth.kube.versions import VERSIONS
-from berth.server.registry.kinds import BUILTIN, strategies_of
+from berth.server.registry.kinds import strategies_of
 from berth.server.registry.strategy import ServedResource, from_crd
+from tests.support.manifests.builtin import BUILTIN
 
 
 def resource(plural: str, group: str = "") -> ServedResource:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.server.registry.kinds import BUILTIN
 from tests.support.api.client import Client
+from tests.support.manifests.builtin import BUILTIN
 from tests.support.paths import ROOT
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"

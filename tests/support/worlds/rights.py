@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from berth.server.registry.kinds import BUILTIN
 from tests.support.api.servers import KubeApiServer
+from tests.support.manifests.builtin import BUILTIN
 from tests.support.manifests.rendered import NAMESPACE, Object, one
 from tests.support.worlds.cluster import CORE, ClusterWorld
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.api.pod_recorder import Recorder, recording
+from tests.support.api.histories.pod_recorder import Recorder, recording
 from tests.support.api.proxy import Trouble, proxying
 from tests.support.builders import HOSTNAME, PodBuilder, make_pod
 from tests.support.processes.process import BerthProcess

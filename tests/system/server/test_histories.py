@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from tests.support.api.client import Client
-from tests.support.api.linearizability import ABSENT, NEVER, Operation, linearizable
+from tests.support.api.histories.linearizability import ABSENT, NEVER, Operation, linearizable
 from tests.support.api.objects import config_map
 from tests.support.api.servers import Backend, Shifted, started
 from tests.support.api.soak import rounds, told

@@ -15,7 +15,7 @@ from berth.live.client import Client, Selection
 from berth.live.errors import Expired
 from berth.live.informer import Informer
 from berth.machines.rates import Backoff
-from tests.support.api.event_listener import Heard
+from tests.support.api.histories.event_listener import CountingInformer, Heard
 from tests.support.api.servers import Backend, running_backend
 from tests.support.waiting import running, until
 
@@ -45,7 +45,7 @@ def test_a_watch_survives_kill_9_of_the_server() -> None:
     async def story(backend: Backend) -> None:
         heard = Heard()
         async with connected(backend) as client:
-            informer = Informer(
+            informer = CountingInformer(
                 client, CONFIG_MAPS, PartialObjectMetadata, heard, backoff=Backoff(first=0.01, longest=0.1)
             )
             async with running(informer.run()):

@@ -126,6 +126,14 @@ class ControlPlane:
             machine.learn(resource)
         return self.of_every_kind
 
+    def propagate(self, kinds: Iterable[Resource]) -> None:
+        """Have policies say what goes to member clusters."""
+        propagation = PropagationController(self.cache, kinds)
+        self.of_every_kind.append(propagation)
+        self.controllers.append(propagation)
+        self.controllers.append(UnmatchedPolicies(self.cache, propagation.kinds))
+        self.controllers.append(ClusterEvictionController(self.cache))
+
 
 def assemble(  # noqa: PLR0913 - all but one have defaults
     resources: Iterable[Resource],
@@ -151,34 +159,22 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         spreading: How groups are kept spread; by default with these gates and no other wish.
         certificate: Who vouches for the server, to be told in every namespace; empty: nobody is told.
     """
-    gates = gates or ComponentGates()
-    cache = Cache()
+    gates, cache = gates or ComponentGates(), Cache()
     known = list(resources)
     kept = [resource for resource in known if resource.plural != EVENTS.plural]
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
     registration = Registration(cache, nodes, eviction.options.version.release)
-    eviction_machine = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
-    spreading = replace(spreading or SpreadingSettings(), options=eviction.options)
-    metrics, mirror = SpreadingMetrics(registry), eviction_machine.state.mirror
-    spreading_machine = SpreadController(cache, mirror, spreading, metrics=metrics, wakes=(eviction_machine,))
-    eviction_machine.follow(spreading_machine.rebalancer)
     controllers: list[Machine] = [
         registration,
         Leases(),
         Kubelets(cache, options=replace(eviction.options, gates=gates.kubelet)),
-        DeploymentController(cache),
-        ReplicaSetController(cache),
-        StatefulSetController(cache),
-        DaemonSetController(cache, gates.controllers),
-        JobController(cache),
-        CronJobController(cache),
+        *_workloads(cache, gates.controllers),
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
-        eviction_machine,
-        spreading_machine,
+        *_rule_keepers(cache, eviction, spreading or SpreadingSettings(), registry, tell),
         garbage,
         namespaces,
     ]
@@ -186,14 +182,40 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         controllers.append(RootCertificatePublisher(cache, certificate))
     plane = ControlPlane(cache, controllers, registration, [garbage, namespaces])
     if POLICIES in known:
-        propagation = PropagationController(cache, kept)
-        plane.of_every_kind.append(propagation)
-        controllers += [
-            propagation,
-            UnmatchedPolicies(cache, propagation.kinds),
-            ClusterEvictionController(cache),
-        ]
+        plane.propagate(kept)
     return plane
+
+
+def _workloads(cache: Cache, gates: FeatureGates) -> list[Machine]:
+    """Those that make pods."""
+    return [
+        DeploymentController(cache),
+        ReplicaSetController(cache),
+        StatefulSetController(cache),
+        DaemonSetController(cache, gates),
+        JobController(cache),
+        CronJobController(cache),
+    ]
+
+
+def _rule_keepers(
+    cache: Cache,
+    eviction: EvictionSettings,
+    spreading: SpreadingSettings,
+    registry: CollectorRegistry | None,
+    tell: Tell,
+) -> list[Machine]:
+    """Eviction, and spreading, which looks at eviction's mirror and has it evict those who should move."""
+    evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
+    spreads = SpreadController(
+        cache,
+        evicting.state.mirror,
+        replace(spreading, options=eviction.options),
+        metrics=SpreadingMetrics(registry),
+        wakes=(evicting,),
+    )
+    evicting.follow(spreads.rebalancer)
+    return [evicting, spreads]
 
 
 # --- running them ---------------------------------------------------------------------------------

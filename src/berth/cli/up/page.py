@@ -13,13 +13,13 @@ import shlex
 import signal
 import ssl
 import sys
-import threading
 from functools import partial
 
 import msgspec
 
 from berth.cli.input.manifests import assume_daemon_namespaces
 from berth.cli.page_documents import PAGE_DOCUMENTS, same_flags
+from berth.cli.up.parent import when_parent_is_gone
 from berth.engine.state.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.versions import VERSIONS
@@ -47,7 +47,7 @@ class PageProcessSettings(msgspec.Struct, rename="camel", kw_only=True):
 
 def main() -> int:
     asked = msgspec.json.decode(sys.stdin.buffer.readline(), type=PageProcessSettings)
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    when_parent_is_gone(partial(os._exit, 0))
     try:
         asyncio.run(_serve(asked))
     except ServingError as error:
@@ -80,11 +80,6 @@ async def _serve(asked: PageProcessSettings) -> None:
                 (asyncio.create_task(stop.wait()), following), return_when=asyncio.FIRST_COMPLETED
             )
         following.cancel()
-
-
-def _stop_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ import resource
 import select
 import signal
 import sys
-import threading
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
 import msgspec
 
+from berth.cli.up.parent import when_parent_is_gone
 from berth.live import logs
 from berth.server import DataDirError, DataDirInUseError, PortInUseError, ServerSettings, serve
 
@@ -51,7 +52,7 @@ def main() -> int:
     # uvicorn raises the signal again once it has stopped: the store is to be closed all the same.
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    when_parent_is_gone(partial(os.kill, os.getpid(), signal.SIGTERM))
     _allow_many_connections()
     # Objects come by the hundred thousand and are no garbage; to look through them often stops everybody.
     gc.set_threshold(100_000, 20, 100)
@@ -78,13 +79,6 @@ def _allow_many_connections() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _stop_with_parent() -> None:
-    # Read the descriptor, not the stream: Python crashes at exit while a thread holds the stream's lock.
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def guard(parent: int, grace: float = GRACE) -> None:

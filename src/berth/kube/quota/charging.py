@@ -79,8 +79,18 @@ def check_stated(quota: RawObject, evaluator: QuotaEvaluator, seen: Any) -> None
     name = quota["metadata"]["name"]
     if missing := evaluator.missing(seen, names):
         raise QuotaError(f"failed quota: {name}: {missing}")
+    check_counted(quota, names)
+
+
+def check_counted(quota: RawObject, names: Iterable[str]) -> None:
+    """Refuse to charge a quota that does not say yet what is used of some resources.
+
+    Raises:
+        QuotaError: nobody has counted yet.
+    """
     if not used_of(quota).keys() >= set(names):
-        raise QuotaError(f"status unknown for quota: {name}, resources: {','.join(names)}")
+        name = quota["metadata"]["name"]
+        raise QuotaError(f"status unknown for quota: {name}, resources: {','.join(sorted(names))}")
 
 
 def check_room(quota: RawObject, wanted: Amounts) -> None:

@@ -270,18 +270,8 @@ async def lead(
     beating = asyncio.create_task(fence.beat(), name="look at the clock")
     job = asyncio.ensure_future(work())
     renewing = asyncio.create_task(candidate.renew(), name="renew lease")
-    both = {job, renewing}
-    cancelled: asyncio.CancelledError | None = None
     try:
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError as error:
-            cancelled = error
-            job.cancel()
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if not job.done():
-            job.cancel()
-            await asyncio.wait({job}, timeout=settings.lease - settings.renew_deadline)
+        cancelled = await _ended(job, renewing, settings.lease - settings.renew_deadline)
     finally:
         for task in (job, beating, renewing):
             task.cancel()
@@ -296,6 +286,26 @@ async def lead(
     if lost is not None:
         raise lost from failure
     await job
+
+
+async def _ended(
+    job: asyncio.Future[None], renewing: asyncio.Future[None], patience: float
+) -> asyncio.CancelledError | None:
+    """Wait until the work has ended, by itself or because we were cancelled, which is returned.
+
+    If the lease cannot be renewed the work is cancelled and has `patience` seconds left.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        await asyncio.wait({job, renewing}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError as error:
+        cancelled = error
+        job.cancel()
+        await asyncio.wait({job, renewing}, return_when=asyncio.FIRST_COMPLETED)
+    if not job.done():
+        job.cancel()
+        await asyncio.wait({job}, timeout=patience)
+    return cancelled
 
 
 class _Candidate:

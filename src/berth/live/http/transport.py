@@ -130,17 +130,14 @@ class Transport:
         """
         request = self._request(method, path, parameters, self._head(headers, kind), body)
         deadline = self._loop.time() + seconds
-        most = LARGEST if largest is None else largest
         refused = 0
         while True:
-            connection = self._kept()
-            kept = connection is not None
-            if connection is None:
-                connection = await self._connection(deadline, seconds)
+            kept = self._kept()
+            connection = kept or await self._connection(deadline, seconds)
             if fence is not None and not fence.lets_through():
                 self.give_back(connection)
                 raise NotSent
-            exchange = Exchange(self._loop, connection, most)
+            exchange = Exchange(self._loop, connection, LARGEST if largest is None else largest)
             connection.send(request, exchange)
             self._expect(exchange, deadline)
             try:
@@ -153,7 +150,7 @@ class Transport:
                     raise
             except ConnectionResetError:
                 # The server had closed the kept connection. Questions can be asked again, nothing else.
-                if not kept or method != "GET" or exchange.heard:
+                if kept is None or method != "GET" or exchange.heard:
                     raise
             finally:
                 connection.release(exchange)

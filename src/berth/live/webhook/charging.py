@@ -18,12 +18,12 @@ from berth.kube.objects import Node, Pod, RawObject
 from berth.kube.quota.charging import (
     QuotaError,
     charged,
+    check_counted,
     check_room,
     is_about,
     limits_of,
     noted,
     pending_in,
-    used_of,
 )
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
@@ -153,9 +153,7 @@ def _check(quota: RawObject, more: BlockedNodes) -> Amounts:
         QuotaError: it has not so much left, or nobody has counted yet.
     """
     names = [name for name in EXCLUSIVE_NAMES if name in limits_of(quota)]
-    if not used_of(quota).keys() >= set(names):
-        name = quota["metadata"]["name"]
-        raise QuotaError(f"status unknown for quota: {name}, resources: {','.join(sorted(names))}")
+    check_counted(quota, names)
     wanted = difference(masked(more.amounts(), names), {})
     check_room(quota, wanted)
     return wanted

@@ -24,7 +24,7 @@ from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
 from berth.server.storage.bucket import ALL, Record, encode
 from berth.server.storage.selectors import Match
-from berth.server.tables.cells import table_head
+from berth.server.tables import table_head
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "

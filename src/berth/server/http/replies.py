@@ -19,7 +19,7 @@ from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, decode, encode
-from berth.server.tables.cells import partial_metadata, render_row, table_head
+from berth.server.tables import partial_metadata, render_row, table_head
 
 META_V1 = "meta.k8s.io/v1"
 JSON_TYPE = b"application/json"

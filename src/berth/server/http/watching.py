@@ -24,7 +24,7 @@ from berth.server.registry.checks import Found, forbidden
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, WatchEvent, decode, encode
 from berth.server.storage.selectors import Match
-from berth.server.tables.cells import partial_metadata, table_head
+from berth.server.tables import partial_metadata, table_head
 
 _log = logging.getLogger(__name__)
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"

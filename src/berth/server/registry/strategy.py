@@ -42,7 +42,7 @@ from berth.server.registry.checks import decode_as, unchanged
 from berth.server.registry.users import Intent, User
 from berth.server.storage.bucket import Bucket, Fields, Record, decode, encode, no_fields
 from berth.server.storage.store import Store
-from berth.server.tables.cells import CREATED_AT, NAME, Column
+from berth.server.tables import CREATED_AT, NAME, Column
 
 # What a client gets to read, and what to wait for before it does.
 Answer = tuple[RawObject, asyncio.Future[None] | None]

@@ -61,20 +61,8 @@ def create(
     if endpoint.keeper is not None:
         kept = endpoint.strategy.to_stored(obj)
         return create(registry, endpoint.keeper, kept, namespace, intent, was_missing=was_missing)
-    meta = metadata.own_metadata(obj)
-    metadata.prune(meta)
-    if meta.get("resourceVersion"):
-        raise errors.bad_request("resourceVersion should not be set on objects to be created")
-    meta.pop("resourceVersion", None)
-    metadata.settle_namespace(endpoint, meta, namespace)
     resource, strategy = endpoint.resource, endpoint.strategy
-    if resource.namespaced:
-        _check_namespace(registry, endpoint, namespace, meta.get("name") or "")
-    metadata.new_name(endpoint, meta)
-    managed = meta.get("managedFields") if intent.tracked else None
-    metadata.begin(endpoint, meta, registry.new_uid(), registry.timestamp())
-    if managed:
-        meta["managedFields"] = managed
+    meta = _begin_metadata(registry, endpoint, obj, namespace, intent)
     if strategy.status_apart and not strategy.status_on_create:
         strategy.begin_status(obj)
     strategy.prepare_input(registry, obj, None)
@@ -95,6 +83,26 @@ def create(
     write = _store(registry, endpoint, key, obj, intent, None)
     write.status = 201
     return write
+
+
+def _begin_metadata(
+    registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: str, intent: Intent
+) -> RawObject:
+    """The metadata of a new object with where it is, a name, and what the server decides about it."""
+    meta = metadata.own_metadata(obj)
+    metadata.prune(meta)
+    if meta.get("resourceVersion"):
+        raise errors.bad_request("resourceVersion should not be set on objects to be created")
+    meta.pop("resourceVersion", None)
+    metadata.settle_namespace(endpoint, meta, namespace)
+    if endpoint.resource.namespaced:
+        _check_namespace(registry, endpoint, namespace, meta.get("name") or "")
+    metadata.new_name(endpoint, meta)
+    managed = meta.get("managedFields") if intent.tracked else None
+    metadata.begin(endpoint, meta, registry.new_uid(), registry.timestamp())
+    if managed:
+        meta["managedFields"] = managed
+    return meta
 
 
 def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, name: str) -> None:

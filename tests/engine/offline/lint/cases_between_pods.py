@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.engine.offline.lint.case import Case
 from tests.support.builders import EXECUTION, HOSTNAME, REQUIRED, ZONE
 from tests.support.manifests.lint import (
     HPA,
@@ -20,6 +19,7 @@ from tests.support.manifests.lint import (
     together,
     within,
 )
+from tests.support.manifests.lint_case import Case
 
 EMPTY = {**deployment()["spec"], "selector": {}}
 SPEC = "spec.template.spec"

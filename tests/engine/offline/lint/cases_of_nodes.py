@@ -1,8 +1,7 @@
-"""Of nodes, budgets, priorities and fleets: manifests that have the fault, and such that barely have not."""
+"""Of nodes, budgets and priorities: manifests that have the fault, and such that barely have not."""
 
 from __future__ import annotations
 
-from tests.engine.offline.lint.case import Case
 from tests.support.builders import EXECUTION, HOSTNAME, PREFERRED, REQUIRED, ZONE
 from tests.support.manifests.lint import (
     HPA,
@@ -15,7 +14,6 @@ from tests.support.manifests.lint import (
     nodes,
     on_nodes,
     pod,
-    policy,
     priority_class,
     spread,
     template,
@@ -23,6 +21,7 @@ from tests.support.manifests.lint import (
     together,
     within,
 )
+from tests.support.manifests.lint_case import Case
 
 SPEC = "spec.template.spec"
 AFFINITY, ANTI = f"{SPEC}.affinity.podAffinity.{REQUIRED}", f"{SPEC}.affinity.podAntiAffinity.{REQUIRED}"
@@ -41,13 +40,6 @@ JOB: Object = {
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 TAINTED = node("t", "c", taints=[GPU])
 EXPRESSED = [within("disk", "hdd"), within("disk", "ssd")]
-FLEET_APART = {"workloadAntiAffinity": {REQUIRED: [{"labelSelector": {"matchLabels": {"app": "web"}}}]}}
-ONE_CLUSTER = {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}
-ENABLED = {**ONE_CLUSTER, "workloadAntiAffinity": {REQUIRED: [{"affinityEnabled": True}]}}
-KEYED = {
-    **ONE_CLUSTER,
-    "workloadAntiAffinity": {REQUIRED: [{"labelSelector": {}, "matchLabelKeys": ["team"]}]},
-}
 NVMES = [node("n1", disk="nvme"), node("n2", disk="nvmx")]
 SSD = on_nodes(within("disk", "ssd"), kind=EXECUTION)
 MORE_THAN_3 = within("cores", "3", operator="Gt")
@@ -373,56 +365,6 @@ OF_NODES: dict[str, list[Case]] = {
             [priority_class("critical", 1), deployment(priorityClassName="critical")],
             "error",
             f"{SPEC}.priorityClassName",
-        ),
-    ],
-    "BERTH201": [
-        Case(
-            [policy(FLEET_APART), deployment()],
-            [policy(FLEET_APART | ONE_CLUSTER), deployment()],
-            "error",
-            "spec.placement.spreadConstraints",
-        ),
-        Case(
-            [policy(FLEET_APART | {"replicaScheduling": {"replicaSchedulingType": "Divided"}}), deployment()],
-            [policy({"replicaScheduling": {"replicaSchedulingType": "Divided"}}), deployment()],
-            "warning",
-            "spec.placement.spreadConstraints",
-        ),
-    ],
-    "BERTH202": [
-        Case(
-            [policy(ENABLED), deployment()],
-            [policy(KEYED), deployment()],
-            "error",
-            f"spec.placement.workloadAntiAffinity.{REQUIRED}[0].affinityEnabled",
-            ("--anti-affinity-label-keys", ""),
-        ),
-        Case(
-            [policy(KEYED), deployment()],
-            [policy(ENABLED), deployment()],
-            "warning",
-            f"spec.placement.workloadAntiAffinity.{REQUIRED}[0].matchLabelKeys",
-            ("--anti-affinity-label-keys", "app"),
-        ),
-        Case(
-            [policy(ENABLED), deployment()],
-            [policy(KEYED), deployment()],
-            "info",
-            f"spec.placement.workloadAntiAffinity.{REQUIRED}[0].affinityEnabled",
-        ),
-    ],
-    "BERTH203": [
-        Case(
-            [policy(name="wbe"), deployment()],
-            [policy(name="web"), deployment()],
-            "warning",
-            "spec.resourceSelectors[0]",
-        ),
-        Case(
-            [policy(kind="StatefulSet"), deployment()],
-            [policy(), deployment()],
-            "info",
-            "spec.resourceSelectors[0]",
         ),
     ],
 }

@@ -18,10 +18,10 @@ from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod, RawQuantity, ResourceRequirements
 from berth.kube.scheduler_configuration.model import PluginArguments
 from tests.reference import Args, evaluate_pod
-from tests.support import strategies
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import Cluster
 from tests.support.engine import chosen_by, engine_of, plan_of, verdict_of
+from tests.support.generated import strategies
 
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", GPU, "ephemeral-storage", "pods", "example.com/none")

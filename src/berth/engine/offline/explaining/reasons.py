@@ -27,10 +27,9 @@ from berth.engine.state.pod_class import PodClass
 # More reasons than this are taken together where they differ in a name only.
 _MOST = 20
 
+# What is no rule's: a pod waits for the others of its group.
 GROUP_INCOMPLETE = Reason("PodGroupIncomplete", "")
 GROUP_WITHOUT_ROOM = Reason("PodGroupWithoutRoom", "")
-# What is no rule's: a pod waits for the others of its group.
-GROUP_REASONS = (GROUP_INCOMPLETE, GROUP_WITHOUT_ROOM)
 # What may make room for a group.
 ROOM_EVENTS = (PodDeleted.__name__, NodeAdded.__name__, NodeUpdated.__name__)
 # A rule that refuses nodes, and why on each of them, as far as these reasons are alike.

@@ -8,6 +8,7 @@ nobody writes them into it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import NamedTuple
@@ -21,15 +22,14 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.text.words import aggregated, told
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
-from berth.server import errors
-from berth.server.fields import mapping, mappings, without
+from berth.server import errors, fields
+from berth.server.fields import items, mapping, mappings, without
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, decode_as, has, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
 from berth.server.storage.bucket import decode
-from berth.server.tables import cluster as tables
-from berth.server.tables.cells import CREATED_AT, NAME
+from berth.server.tables import AGE, CREATED_AT, NAME, Column
 
 GROUP = "rbac.authorization.k8s.io"
 _VERSION = f"{GROUP}/v1"
@@ -169,6 +169,30 @@ class RoleBindingStrategy(Strategy):
             yield invalid("roleRef", dict(sorted(shown.items())), "cannot change roleRef")
 
 
+# --- columns
+
+
+def _subjects(kind: str, obj: RawObject, _: float) -> str:
+    found = [each for each in items(obj, "subjects") if fields.at(each, "kind") == kind]
+    return ", ".join(
+        f"{each['namespace']}/{each.get('name')}"
+        if fields.at(each, "namespace")
+        else str(fields.at(each, "name"))
+        for each in found
+    )
+
+
+_BINDING_COLUMNS = (
+    NAME,
+    Column("Role", lambda obj, _: f"{fields.at(obj, 'roleRef', 'kind')}/{fields.at(obj, 'roleRef', 'name')}"),
+    AGE,
+    Column("Users", partial(_subjects, "User"), wide=True),
+    Column("Groups", partial(_subjects, "Group"), wide=True),
+    Column("ServiceAccounts", partial(_subjects, _ACCOUNT), wide=True),
+)
+
+
+GROUP_PRIORITIES = {GROUP: 17_000}
 STRATEGIES = tuple(
     strategy(
         served(_VERSION, kind, namespaced=not kind.startswith("Cluster")),
@@ -178,9 +202,9 @@ STRATEGIES = tuple(
         create_on_update=True,
     )
     for strategy, kind, columns in (
-        (RoleBindingStrategy, "ClusterRoleBinding", tables.ROLE_BINDING),
+        (RoleBindingStrategy, "ClusterRoleBinding", _BINDING_COLUMNS),
         (RoleStrategy, "ClusterRole", (NAME, CREATED_AT)),
-        (RoleBindingStrategy, "RoleBinding", tables.ROLE_BINDING),
+        (RoleBindingStrategy, "RoleBinding", _BINDING_COLUMNS),
         (RoleStrategy, "Role", (NAME, CREATED_AT)),
     )
 )

@@ -43,7 +43,7 @@ from berth.server.registry.users import (
     account_user,
 )
 from berth.server.storage.bucket import Record, decode
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME
 
 # Whom a token is meant for if nobody says otherwise: this server, which is also who issued it.
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -375,10 +375,11 @@ def _access_errors(spec: RawObject, *, own: bool) -> checks.Found:
         yield checks.invalid("spec.user", "", _NOBODY)
 
 
+GROUP_PRIORITIES = {AUTHENTICATION_GROUP: 17_700, _AUTHORIZATION: 17_600}
 STRATEGIES = (
     ServiceAccountStrategy(
         served("v1", "ServiceAccount", short="sa", subresources="token"),
-        columns=tables.PLAIN,
+        columns=(NAME, AGE),
         generation=False,
         returns_deleted=True,
     ),

@@ -5,18 +5,21 @@ Upstream: pkg/registry/core/namespace and plugin/pkg/admission/podtopologylabels
 
 from __future__ import annotations
 
+from functools import partial
+
 from berth.kube.objects import RawObject
 from berth.kube.well_known import REGION, ZONE
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
-from berth.server.fields import mapping
+from berth.server.fields import at, condition, items, mapping
 from berth.server.registry.checks import spec_of
 from berth.server.registry.kinds.access.service_accounts import provide
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, NONE, UNKNOWN, Column, size, text
 
 _TOPOLOGY_LABELS = (REGION, ZONE)
+_ROLE_PREFIX, _NODE_INFO = "node-role.kubernetes.io/", ("status", "nodeInfo")
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _TERMINATING = (
@@ -78,24 +81,67 @@ def topology_labels(registry: Registry, node: str) -> dict[str, str]:
     return {key: record.labels[key] for key in _TOPOLOGY_LABELS if key in record.labels}
 
 
+# --- columns
+
+
+def _node_status(node: RawObject, _: float) -> str:
+    ready = condition(node, "Ready")
+    shown = "Unknown" if not ready else "Ready" if ready.get("status") == "True" else "NotReady"
+    return f"{shown},SchedulingDisabled" if at(node, "spec", "unschedulable") else shown
+
+
+def _roles(node: RawObject, _: float) -> str:
+    held = mapping(node, "metadata", "labels")
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in held if key.startswith(_ROLE_PREFIX)}
+    roles.add(str(held.get("kubernetes.io/role", "")))
+    return ",".join(sorted(roles - {""})) or NONE
+
+
+def _address(kind: str, node: RawObject, _: float) -> str:
+    found = (each for each in items(node, "status", "addresses") if at(each, "type") == kind)
+    return str(at(next(found, None), "address") or NONE)
+
+
+def _kernel(node: RawObject, _: float) -> str:
+    version = str(at(node, *_NODE_INFO, "kernelVersion") or UNKNOWN)
+    architecture = at(node, *_NODE_INFO, "architecture")
+    return f"{version} ({architecture})" if architecture else version
+
+
+GROUP_PRIORITIES = {"": 18_000, "admissionregistration.k8s.io": 16_700, "coordination.k8s.io": 16_500}
 STRATEGIES = (
     NamespaceStrategy(
         served("v1", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
-        columns=tables.NAMESPACE,
+        columns=(NAME, Column("Status", text("status", "phase")), AGE),
         fields=paths("status.phase"),
         generation=False,
         status_on_create=True,
     ),
     NodeStrategy(
         served("v1", "Node", namespaced=False, short="no", subresources="status"),
-        columns=tables.NODE,
+        columns=(
+            NAME,
+            Column("Status", _node_status),
+            Column("Roles", _roles),
+            AGE,
+            Column("Version", text(*_NODE_INFO, "kubeletVersion")),
+            Column("Internal-IP", partial(_address, "InternalIP"), wide=True),
+            Column("External-IP", partial(_address, "ExternalIP"), wide=True),
+            Column("OS-Image", text(*_NODE_INFO, "osImage", otherwise=UNKNOWN), wide=True),
+            Column("Kernel-Version", _kernel, wide=True),
+            Column(
+                "Container-Runtime",
+                text(*_NODE_INFO, "containerRuntimeVersion", otherwise=UNKNOWN),
+                wide=True,
+            ),
+        ),
         fields=paths("spec.unschedulable", default="false"),
         generation=False,
         status_on_create=True,
     ),
     Strategy(
         served("coordination.k8s.io/v1", "Lease"),
-        columns=tables.LEASE,
+        columns=(NAME, Column("Holder", text("spec", "holderIdentity")), AGE),
         generation=False,
         needs_version=True,
         create_on_update=True,
@@ -104,7 +150,7 @@ STRATEGIES = (
     *(
         Strategy(
             served(_ADMISSION, kind, namespaced=False, categories="api-extensions"),
-            columns=tables.WEBHOOKS,
+            columns=(NAME, Column("Webhooks", size("webhooks"), type="integer"), AGE),
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),

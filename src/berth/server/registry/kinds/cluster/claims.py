@@ -8,6 +8,7 @@ Of devices: pkg/registry/resource, and of pkg/apis/resource/validation what thos
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from berth.kube.amounts.quantity import QuantityError, read
@@ -16,16 +17,23 @@ from berth.kube.objects import ObjectMeta, RawObject
 from berth.kube.validation.errors import FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
-from berth.server.fields import annotations_of, at, mapping, mappings, without
+from berth.server.fields import annotations_of, at, items, mapping, mappings, without
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, choice, forbidden, has, invalid, one_of, required
 from berth.server.registry.kinds.cluster.limits import check_claim
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, UNSET, Column, default_name, flag, size, text
 
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+# How tables show access modes.
+_SHORT_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_MODES = tuple(sorted(_SHORT_MODES))
 _VOLUME_MODES = ("Block", "Filesystem")
 _FROZEN_CLAIM = (
     "spec is immutable after creation except resources.requests and "
@@ -203,42 +211,122 @@ def _default_requests(spec: RawObject) -> None:
                     fill(asked, count=1)
 
 
+# --- columns
+
+
+def _phase(obj: RawObject, _: float) -> str:
+    if at(obj, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return str(at(obj, "status", "phase") or "")
+
+
+def _access_modes(*path: str) -> Callable[[RawObject, float], str]:
+    return lambda obj, _: ",".join(
+        shown for mode, shown in _SHORT_MODES.items() if mode in items(obj, *path, "accessModes")
+    )
+
+
+def _claim(obj: RawObject, _: float) -> str:
+    found = at(obj, "spec", "claimRef")
+    return f"{at(found, 'namespace')}/{at(found, 'name')}" if found else ""
+
+
+_VOLUME_CLASS = Column("VolumeAttributesClass", text("spec", "volumeAttributesClassName", otherwise=UNSET))
+_VOLUME_MODE = Column("VolumeMode", text("spec", "volumeMode", otherwise=UNSET), wide=True)
+
+
+def _claim_state(obj: RawObject, _: float) -> str:
+    deleted = at(obj, "metadata", "deletionTimestamp") is not None
+    states = ["deleted"] if deleted else []
+    if at(obj, "status", "allocation") is not None:
+        states += ["allocated", "reserved"] if items(obj, "status", "reservedFor") else ["allocated"]
+    elif not deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
+GROUP_PRIORITIES = {"storage.k8s.io": 16_800, "resource.k8s.io": 15_900}
 STRATEGIES = (
     ClaimStrategy(
         served("v1", "PersistentVolumeClaim", short="pvc", subresources="status"),
-        columns=tables.PERSISTENT_VOLUME_CLAIM,
+        columns=(
+            NAME,
+            Column("Status", _phase),
+            Column("Volume", text("spec", "volumeName")),
+            Column("Capacity", text("status", "capacity", "storage")),
+            Column("Access Modes", _access_modes("status")),
+            Column("StorageClass", text("spec", "storageClassName")),
+            _VOLUME_CLASS,
+            AGE,
+            _VOLUME_MODE,
+        ),
         first_status={"phase": "Pending"},
         generation=False,
         returns_deleted=True,
     ),
     VolumeStrategy(
         served("v1", "PersistentVolume", namespaced=False, short="pv", subresources="status"),
-        columns=tables.PERSISTENT_VOLUME,
+        columns=(
+            NAME,
+            Column("Capacity", text("spec", "capacity", "storage")),
+            Column("Access Modes", _access_modes("spec")),
+            Column("Reclaim Policy", text("spec", "persistentVolumeReclaimPolicy")),
+            Column("Status", _phase),
+            Column("Claim", _claim),
+            Column("StorageClass", text("spec", "storageClassName")),
+            _VOLUME_CLASS,
+            Column("Reason", text("status", "reason")),
+            AGE,
+            _VOLUME_MODE,
+        ),
         first_status={"phase": "Pending"},
         generation=False,
         returns_deleted=True,
     ),
     StorageClassStrategy(
         served("storage.k8s.io/v1", "StorageClass", namespaced=False, short="sc"),
-        columns=tables.STORAGE_CLASS,
+        columns=(
+            default_name("storageclass.kubernetes.io/is-default-class"),
+            Column("Provisioner", text("provisioner")),
+            Column("ReclaimPolicy", text("reclaimPolicy", otherwise="Delete")),
+            Column("VolumeBindingMode", text("volumeBindingMode", otherwise="Immediate")),
+            Column("AllowVolumeExpansion", flag("allowVolumeExpansion")),
+            AGE,
+        ),
         defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
         frozen=("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
         generation=False,
     ),
     Strategy(served("storage.k8s.io/v1", "CSIDriver", namespaced=False), generation=False),
     Strategy(
-        served("storage.k8s.io/v1", "CSINode", namespaced=False), columns=tables.CSI_NODE, generation=False
+        served("storage.k8s.io/v1", "CSINode", namespaced=False),
+        columns=(NAME, Column("Drivers", size("spec", "drivers"), type="integer"), AGE),
+        generation=False,
     ),
-    Strategy(served("storage.k8s.io/v1", "CSIStorageCapacity"), columns=tables.CSI_STORAGE_CAPACITY),
+    Strategy(
+        served("storage.k8s.io/v1", "CSIStorageCapacity"),
+        columns=(
+            NAME,
+            Column("StorageClassName", text("storageClassName")),
+            Column("Capacity", text("capacity", otherwise=UNSET)),
+        ),
+    ),
     Strategy(
         served("storage.k8s.io/v1", "VolumeAttachment", namespaced=False, subresources="status"),
-        columns=tables.VOLUME_ATTACHMENT,
+        columns=(
+            NAME,
+            Column("Attacher", text("spec", "attacher")),
+            Column("PV", text("spec", "source", "persistentVolumeName")),
+            Column("Node", text("spec", "nodeName")),
+            Column("Attached", flag("status", "attached"), type="boolean"),
+            AGE,
+        ),
         status_metadata=(),
     ),
-    Strategy(served(_DEVICES, "DeviceClass", namespaced=False), columns=tables.PLAIN),
+    Strategy(served(_DEVICES, "DeviceClass", namespaced=False), columns=(NAME, AGE)),
     ResourceClaimStrategy(
         served(_DEVICES, "ResourceClaim", subresources="status"),
-        columns=tables.RESOURCE_CLAIM,
+        columns=(NAME, Column("State", _claim_state), AGE),
         frozen=("spec",),
         status_metadata=(),
         generation=False,
@@ -246,14 +334,20 @@ STRATEGIES = (
     ),
     ResourceClaimTemplateStrategy(
         served(_DEVICES, "ResourceClaimTemplate"),
-        columns=tables.PLAIN,
+        columns=(NAME, AGE),
         frozen=("spec",),
         generation=False,
         returns_deleted=True,
     ),
     Strategy(
         served(_DEVICES, "ResourceSlice", namespaced=False),
-        columns=tables.RESOURCE_SLICE,
+        columns=(
+            NAME,
+            Column("Node", text("spec", "nodeName", otherwise=UNSET)),
+            Column("Driver", text("spec", "driver")),
+            Column("Pool", text("spec", "pool", "name")),
+            AGE,
+        ),
         fields=paths("spec.nodeName", "spec.driver"),
         returns_deleted=True,
     ),

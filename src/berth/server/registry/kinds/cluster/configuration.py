@@ -15,7 +15,7 @@ from berth.server.registry.checks import Found, each, forbidden, invalid, requir
 from berth.server.registry.kinds.access.service_accounts import secret_token
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, Column, size, text
 
 _FOR_ACCOUNT = "kubernetes.io/service-account-token"
 _ACCOUNT_NAME, _ACCOUNT_UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
@@ -149,6 +149,15 @@ def _account_of(secret: RawObject) -> str:
 
 
 STRATEGIES = (
-    ConfigMapStrategy(served("v1", "ConfigMap", short="cm"), columns=tables.CONFIG_MAP, generation=False),
-    SecretStrategy(served("v1", "Secret"), columns=tables.SECRET, fields=paths("type"), generation=False),
+    ConfigMapStrategy(
+        served("v1", "ConfigMap", short="cm"),
+        columns=(NAME, Column("Data", lambda obj, _: size("data")(obj, 0) + size("binaryData")(obj, 0)), AGE),
+        generation=False,
+    ),
+    SecretStrategy(
+        served("v1", "Secret"),
+        columns=(NAME, Column("Type", text("type")), Column("Data", size("data")), AGE),
+        fields=paths("type"),
+        generation=False,
+    ),
 )

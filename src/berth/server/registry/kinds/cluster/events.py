@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
+from berth.server.fields import at, mapping, number
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
-from berth.server.tables import cluster as tables
+from berth.server.tables import NAME, Column, age, text
 
 _SWEEP = 60.0
 _STEP = 200  # Events removed between two looks at other requests
@@ -60,10 +61,61 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
     return fields
 
 
+# --- columns
+
+
+def _first_seen(event: RawObject, now: float) -> str:
+    first = at(event, "firstTimestamp") or at(event, "deprecatedFirstTimestamp")
+    return age(first or at(event, "eventTime"), now)
+
+
+def _last_seen(event: RawObject, now: float) -> str:
+    series = at(event, "series", "lastObservedTime")
+    last = series or at(event, "lastTimestamp") or at(event, "deprecatedLastTimestamp")
+    return age(last, now) if last else _first_seen(event, now)
+
+
+def _involved(event: RawObject) -> RawObject:
+    return mapping(event, "involvedObject") or mapping(event, "regarding")
+
+
+def _about(event: RawObject, _: float) -> str:
+    kind, name = str(_involved(event).get("kind", "")).lower(), _involved(event).get("name")
+    return f"{kind}/{name}" if name else kind
+
+
+def _source(event: RawObject, _: float) -> str:
+    source = mapping(event, "source") or mapping(event, "deprecatedSource")
+    component = (
+        source.get("component") or at(event, "reportingComponent") or at(event, "reportingController") or ""
+    )
+    host = source.get("host") or at(event, "reportingInstance")
+    return f"{component}, {host}" if host else str(component)
+
+
+def _times(event: RawObject, _: float) -> int:
+    return number(event, "series", "count") or number(event, "count") or number(event, "deprecatedCount") or 1
+
+
+_COLUMNS = (
+    Column("Last Seen", _last_seen),
+    Column("Type", text("type")),
+    Column("Reason", text("reason")),
+    Column("Object", _about),
+    Column("Subobject", lambda obj, _: str(_involved(obj).get("fieldPath") or ""), wide=True),
+    Column("Source", _source, wide=True),
+    Column("Message", lambda obj, _: str(at(obj, "message") or at(obj, "note") or "").strip()),
+    Column("First Seen", _first_seen, wide=True),
+    Column("Count", _times, wide=True),
+    NAME._replace(wide=True),
+)
+
+
+GROUP_PRIORITIES = {"events.k8s.io": 17_750}
 STRATEGIES = (
     Strategy(
         served("v1", "Event", short="ev"),
-        columns=tables.EVENT,
+        columns=_COLUMNS,
         defaults={"reportingComponent": "", "reportingInstance": "", "source": {}},
         fields=_selectable,
         field_aliases=_ALIASES,
@@ -72,7 +124,7 @@ STRATEGIES = (
     ),
     NewEventStrategy(
         served("events.k8s.io/v1", "Event", short="ev"),
-        columns=tables.EVENT,
+        columns=_COLUMNS,
         field_aliases=_ALIASES,
         generation=False,
         create_on_update=True,

@@ -9,6 +9,7 @@ filled in with the other admission that changes an object; the bounds are checke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from berth.kube import names
@@ -27,7 +28,7 @@ from berth.server.registry import checks, quotas
 from berth.server.registry.checks import Found, each, forbidden, invalid, once, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, Column
 
 _CONTAINER, _POD, _CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 _ANNOTATION = "kubernetes.io/limit-ranger"
@@ -108,11 +109,25 @@ class QuotaStrategy(Strategy):
         quotas.recount(registry, obj["metadata"]["namespace"])
 
 
+def _quota(obj: RawObject, _: float, *, limits: bool) -> str:
+    hard, used = mapping(obj, "status", "hard"), mapping(obj, "status", "used")
+    return ", ".join(
+        f"{name}: {used.get(name, 0)}/{hard[name]}"
+        for name in sorted(hard)
+        if name.startswith("limits.") == limits
+    )
+
+
 STRATEGIES = (
     LimitRangeStrategy(served("v1", "LimitRange", short="limits"), generation=False, create_on_update=True),
     QuotaStrategy(
         served("v1", "ResourceQuota", short="quota", subresources="status"),
-        columns=tables.RESOURCE_QUOTA,
+        columns=(
+            NAME,
+            Column("Request", partial(_quota, limits=False)),
+            Column("Limit", partial(_quota, limits=True)),
+            AGE,
+        ),
         generation=False,
     ),
 )

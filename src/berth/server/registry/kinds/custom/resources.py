@@ -22,11 +22,11 @@ from berth.server import errors
 from berth.server.fields import annotations_of, mapping
 from berth.server.registry import deletion, writes
 from berth.server.registry.checks import Found, has, invalid, numbered, one_of, required, spec_of, unchanged
+from berth.server.registry.kinds.custom.columns import columns
 from berth.server.registry.strategy import Endpoint, Registry, ServedResource, Strategy, served
 from berth.server.settings import OBJECT_LIMIT
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
-from berth.server.tables.custom import columns
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _APPROVED = "api-approved.kubernetes.io"
@@ -80,6 +80,7 @@ class DefinitionStrategy(Strategy):
         registry.remove_crd(obj)
 
 
+GROUP_PRIORITIES = {_GROUP: 16_700}
 STRATEGIES = (
     DefinitionStrategy(
         served(

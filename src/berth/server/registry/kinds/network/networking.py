@@ -10,11 +10,12 @@ import re
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation.containers import PORT_RANGE
-from berth.server.fields import annotations_of, at, mapping, mappings
+from berth.server.fields import annotations_of, at, items, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
+from berth.server.registry.kinds.network.services import balancers
 from berth.server.registry.strategy import Strategy, served
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, NONE, Column, default_name, listed, selector, text
 
 _NETWORKING = "networking.k8s.io/v1"
 _CLASS = "kubernetes.io/ingress.class"
@@ -162,14 +163,44 @@ def _peer_errors(path: str, peer: RawObject) -> Found:
         yield from checks.network(where, cidr) if cidr else (required(where),)
 
 
+def _parameters(obj: RawObject, _: float) -> str:
+    found = at(obj, "spec", "parameters")
+    if not isinstance(found, dict):
+        return NONE
+    group = f".{found['apiGroup']}" if found.get("apiGroup") else ""
+    return f"{found.get('kind')}{group}/{found.get('name')}"
+
+
+GROUP_PRIORITIES = {"networking.k8s.io": 17_200}
 STRATEGIES = (
-    Strategy(served(_NETWORKING, "IngressClass", namespaced=False), columns=tables.INGRESS_CLASS),
+    Strategy(
+        served(_NETWORKING, "IngressClass", namespaced=False),
+        columns=(
+            default_name("ingressclass.kubernetes.io/is-default-class"),
+            Column("Controller", text("spec", "controller")),
+            Column("Parameters", _parameters),
+            AGE,
+        ),
+    ),
     IngressStrategy(
         served(_NETWORKING, "Ingress", short="ing", subresources="status"),
-        columns=tables.INGRESS,
+        columns=(
+            NAME,
+            Column("Class", text("spec", "ingressClassName", otherwise=NONE)),
+            Column(
+                "Hosts",
+                lambda obj, _: listed(
+                    [str(each["host"]) for each in items(obj, "spec", "rules") if at(each, "host")], "*"
+                ),
+            ),
+            Column("Address", lambda obj, _: ",".join(balancers(obj))),
+            Column("Ports", lambda obj, _: "80, 443" if at(obj, "spec", "tls") else "80"),
+            AGE,
+        ),
         first_status={"loadBalancer": {}},
     ),
     NetworkPolicyStrategy(
-        served(_NETWORKING, "NetworkPolicy", short="netpol"), columns=tables.NETWORK_POLICY
+        served(_NETWORKING, "NetworkPolicy", short="netpol"),
+        columns=(NAME, Column("Pod-Selector", lambda obj, _: selector(at(obj, "spec", "podSelector"))), AGE),
     ),
 )

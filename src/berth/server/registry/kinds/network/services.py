@@ -1,7 +1,6 @@
-"""Services, which get an address of their own, and the addresses behind them: Endpoints and EndpointSlices.
+"""Services, which get an address of their own.
 
-Upstream: pkg/registry/core/service (alloc.go, strategy.go), pkg/apis/discovery, and validateService and
-validateEndpointSubsets in pkg/apis/core/validation.
+Upstream: pkg/registry/core/service (alloc.go, strategy.go) and validateService in pkg/apis/core/validation.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation.containers import PROTOCOLS
 from berth.kube.validation.errors import DUPLICATE, FieldError
-from berth.server.fields import mapping, mappings
+from berth.server import fields
+from berth.server.fields import items, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, once, one_of, required
+from berth.server.registry.checks import Found, forbidden, invalid, numbered, once, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, NONE, UNKNOWN, Column, labels, text
 
 _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
 FIRST_ADDRESS = str(_SERVICE_NETWORK[1])
@@ -34,8 +34,6 @@ _POLICIES = ("Cluster", "Local")
 _FAMILIES, _FAMILY_POLICIES = ("IPv4", "IPv6"), ("PreferDualStack", "RequireDualStack", "SingleStack")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _BALANCED_ONLY = "may only be used when `type` is 'LoadBalancer'"
-_TYPES = ("FQDN", "IPv4", "IPv6")
-_MOST_ADDRESSES, _MOST_ENDPOINTS, _MOST_PORTS = 100, 1000, 20_000
 
 
 class ServiceStrategy(Strategy):
@@ -247,8 +245,8 @@ def _balancing(kind: str, spec: RawObject) -> Found:
     ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
     if ranges and kind != BALANCED:
         yield forbidden(path, _BALANCED_ONLY)
-    for at, text in numbered(path, ranges):
-        yield from checks.network(at, text.strip())
+    for at, block in numbered(path, ranges):
+        yield from checks.network(at, block.strip())
     if kind == BALANCED:
         yield from checks.form("spec", spec, "loadBalancerClass", names.label_key_errors)
         return
@@ -270,131 +268,59 @@ def _traffic(kind: str, spec: RawObject) -> Found:
     yield from checks.choice("spec", spec, "trafficDistribution", *_DISTRIBUTIONS)
 
 
-# --- endpoints
+# --- columns
 
 
-class EndpointsStrategy(Strategy):
-    """The older kind, which clients are told not to use."""
-
-    def default(self, obj: RawObject) -> None:
-        if not obj.get("subsets"):
-            obj.pop("subsets", None)
-        for subset in mappings(obj, "subsets"):
-            for port in mappings(subset, "ports"):
-                port.setdefault("protocol", "TCP")
-
-    def check(self, obj: RawObject) -> Found:
-        own = _is_own(obj)
-        for path, subset in numbered("subsets", mappings(obj, "subsets")):
-            ports = mappings(subset, "ports")
-            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-                yield required(path, "must specify `addresses` or `notReadyAddresses`")
-            for name in ("addresses", "notReadyAddresses"):
-                for at, address in numbered(f"{path}.{name}", mappings(subset.get(name))):
-                    yield from _address(at, address, own=own)
-            for at, port in numbered(f"{path}.ports", ports):
-                yield from checks.label(f"{at}.name", port.get("name"), needed=len(ports) > 1)
-                yield from checks.port(f"{at}.port", port.get("port"))
-                yield from _protocols(at, port)
+def balancers(obj: RawObject) -> list[str]:
+    found = items(obj, "status", "loadBalancer", "ingress")
+    return sorted({str(fields.at(each, "ip") or fields.at(each, "hostname") or "") for each in found} - {""})
 
 
-def _is_own(obj: RawObject) -> bool:
-    """Whether this is about the server itself, which may well listen on the loopback alone."""
-    metadata = obj["metadata"]
-    return (metadata.get("namespace"), metadata.get("name")) == ("default", "kubernetes")
+def _external_ip(service: RawObject, _: float) -> str:
+    own = [str(each) for each in items(service, "spec", "externalIPs")]
+    match fields.at(service, "spec", "type"):
+        case "ClusterIP" | "NodePort":
+            return ",".join(own) or NONE
+        case "LoadBalancer":
+            return ",".join([*balancers(service), *own]) or "<pending>"
+        case "ExternalName":
+            return str(fields.at(service, "spec", "externalName") or "")
+    return UNKNOWN
 
 
-def _address(path: str, address: RawObject, *, own: bool) -> Found:
-    ip, at = address.get("ip") or "", f"{path}.ip"
-    yield from checks.address(at, ip)
-    yield from checks.label(f"{path}.hostname", address.get("hostname"), needed=False)
-    yield from checks.form(path, address, "nodeName", names.dns_subdomain_errors)
-    if checks.parsed(ip) is None:
-        yield invalid(at, ip, "must be a valid IP address")
-    elif not own:
-        yield from checks.outside(at, ip)
+def _cluster_ip(service: RawObject, _: float) -> str:
+    all_of_them = items(service, "spec", "clusterIPs")
+    return str((all_of_them[0] if all_of_them else fields.at(service, "spec", "clusterIP")) or NONE)
 
 
-def _protocols(path: str, port: RawObject) -> Found:
-    yield from one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
-    yield from checks.form(path, port, "appProtocol", names.label_key_errors)
-
-
-class EndpointSliceStrategy(Strategy):
-    """A part of the addresses behind a Service."""
-
-    def default(self, obj: RawObject) -> None:
-        for endpoint in mappings(obj, "endpoints"):
-            endpoint.setdefault("conditions", {})
-        for port in mappings(obj, "ports"):
-            port.setdefault("name", "")
-            port.setdefault("protocol", "TCP")
-
-    def check(self, obj: RawObject) -> Found:
-        kind = obj.get("addressType")
-        yield from one_of("addressType", kind, _TYPES)
-        yield from _endpoints(str(kind), mappings(obj, "endpoints"), own=_is_own(obj))
-        ports = mappings(obj, "ports")
-        if len(ports) > _MOST_PORTS:
-            yield checks.too_many("ports", ports, _MOST_PORTS)
-            return
-        seen: set[str] = set()
-        for at, port in numbered("ports", ports):
-            name = port.get("name") or ""
-            yield from checks.label(f"{at}.name", name, needed=False)
-            yield from checks.once(seen, f"{at}.name", name)
-            yield from _protocols(at, port)
-
-
-def _endpoints(kind: str, endpoints: list[RawObject], *, own: bool) -> Found:
-    if len(endpoints) > _MOST_ENDPOINTS:
-        yield checks.too_many("endpoints", endpoints, _MOST_ENDPOINTS)
-        return
-    for path, endpoint in numbered("endpoints", endpoints):
-        addresses = endpoint.get("addresses") or []
-        if not addresses:
-            yield required(f"{path}.addresses", "must contain at least 1 address")
-        elif len(addresses) > _MOST_ADDRESSES:
-            yield checks.too_many(f"{path}.addresses", addresses, _MOST_ADDRESSES)
-        for j, address in enumerate(addresses):
-            yield from _typed(kind, f"{path}.addresses", j, address, own=own)
-        yield from checks.form(path, endpoint, "nodeName", names.dns_subdomain_errors)
-        yield from checks.form(path, endpoint, "hostname", names.dns_label_errors)
-
-
-def _typed(kind: str, path: str, index: int, address: str, *, own: bool) -> Found:
-    at, found = f"{path}[{index}]", checks.parsed(address)
-    if kind == "FQDN":
-        yield from each(at, address, names.dns_subdomain_errors(address.removesuffix(".")))
-    elif kind in _TYPES and found is None:
-        yield from checks.address(at, address)
-    elif kind in _TYPES and found is not None:
-        if f"IPv{found.version}" != kind:
-            yield invalid(path, address, f"must be an {kind} address")
-        if not own:
-            yield from checks.outside(at, address)
+def _ports(service: RawObject, _: float) -> str:
+    return (
+        ",".join(
+            f"{fields.at(each, 'port')}{':' + str(each['nodePort']) if each.get('nodePort') else ''}"
+            f"/{fields.at(each, 'protocol') or 'TCP'}"
+            for each in items(service, "spec", "ports")
+            if isinstance(each, dict)
+        )
+        or NONE
+    )
 
 
 STRATEGIES = (
     ServiceStrategy(
         served("v1", "Service", short="svc", categories="all", subresources="status"),
-        columns=tables.SERVICE,
+        columns=(
+            NAME,
+            Column("Type", text("spec", "type")),
+            Column("Cluster-IP", _cluster_ip),
+            Column("External-IP", _external_ip),
+            Column("Port(s)", _ports),
+            AGE,
+            Column("Selector", lambda obj, _: labels(mapping(obj, "spec", "selector")), wide=True),
+        ),
         fields=paths("spec.clusterIP", "spec.type"),
         first_status={"loadBalancer": {}},
         generation=False,
         create_on_update=True,
         returns_deleted=True,
-    ),
-    EndpointsStrategy(
-        served("v1", "Endpoints", short="ep"),
-        columns=tables.ENDPOINTS,
-        generation=False,
-        create_on_update=True,
-        deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-    ),
-    EndpointSliceStrategy(
-        served("discovery.k8s.io/v1", "EndpointSlice"),
-        columns=tables.ENDPOINT_SLICE,
-        needs_version=True,
     ),
 )

@@ -15,7 +15,7 @@ from berth.server.fields import mapping, mappings
 from berth.server.registry.checks import Found, forbidden, label
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, Column, count, flag, text
 
 _HIGHEST = 1_000_000_000  # for whoever is not the system
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -56,15 +56,22 @@ class RuntimeClassStrategy(Strategy):
         return label("handler", obj.get("handler"))
 
 
+GROUP_PRIORITIES = {"scheduling.k8s.io": 16_600, "node.k8s.io": 16_300}
 STRATEGIES = (
     PriorityClassStrategy(
         served("scheduling.k8s.io/v1", "PriorityClass", namespaced=False, short="pc"),
-        columns=tables.PRIORITY_CLASS,
+        columns=(
+            NAME,
+            Column("Value", count("value"), type="integer"),
+            Column("Global-Default", flag("globalDefault"), type="boolean"),
+            AGE,
+            Column("PreemptionPolicy", text("preemptionPolicy")),
+        ),
         defaults={"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
     ),
     RuntimeClassStrategy(
         served("node.k8s.io/v1", "RuntimeClass", namespaced=False),
-        columns=tables.RUNTIME_CLASS,
+        columns=(NAME, Column("Handler", text("handler")), AGE),
         frozen=("handler",),
         create_on_update=True,
     ),

@@ -20,7 +20,7 @@ from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import Intent
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import Record, decode
-from berth.server.tables import workloads as tables
+from berth.server.tables import AGE, NAME, Column, count, text
 
 _CAUSE = "DisruptionBudget"
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -43,6 +43,7 @@ _NO_PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
     "regex used for validation is '[0-9]+%')"
 )
+_NOT_GIVEN = "N/A"  # in tables
 
 
 class DisruptionBudgetStrategy(Strategy):
@@ -60,10 +61,17 @@ class DisruptionBudgetStrategy(Strategy):
         yield from choice("spec", spec, "unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")
 
 
+GROUP_PRIORITIES = {"policy": 17_100}
 STRATEGIES = (
     DisruptionBudgetStrategy(
         served("policy/v1", "PodDisruptionBudget", short="pdb", subresources="status"),
-        columns=tables.POD_DISRUPTION_BUDGET,
+        columns=(
+            NAME,
+            Column("Min Available", text("spec", "minAvailable", otherwise=_NOT_GIVEN)),
+            Column("Max Unavailable", text("spec", "maxUnavailable", otherwise=_NOT_GIVEN)),
+            Column("Allowed Disruptions", count("status", "disruptionsAllowed"), type="integer"),
+            AGE,
+        ),
         first_status=dict.fromkeys(
             ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
         ),

@@ -10,11 +10,11 @@ from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.validation.errors import FieldError
-from berth.server.fields import at
+from berth.server.fields import at, mapping
 from berth.server.registry.checks import containers_of, decode_as
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import Registry, Strategy, served
-from berth.server.tables import workloads as tables
+from berth.server.tables import NAME, Column, containers, labels
 
 # --- switched off ---------------------------------------------------------------------------------
 
@@ -96,7 +96,11 @@ class TemplatedStrategy(Strategy):
 STRATEGIES = (
     TemplatedStrategy(
         served("v1", "PodTemplate"),
-        columns=tables.POD_TEMPLATE,
+        columns=(
+            NAME,
+            *(column._replace(wide=False) for column in containers("template")),
+            Column("Pod Labels", lambda obj, _: labels(mapping(obj, "template", "metadata", "labels"))),
+        ),
         template=("template",),
         returns_deleted=True,
     ),

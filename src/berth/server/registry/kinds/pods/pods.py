@@ -37,6 +37,7 @@ from berth.server.registry.kinds.cluster import limits
 from berth.server.registry.kinds.cluster.basics import topology_labels
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.evictions import evict
+from berth.server.registry.kinds.pods.pod_columns import COLUMNS
 from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
@@ -44,7 +45,6 @@ from berth.server.registry.users import Intent, User
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
-from berth.server.tables import workloads as tables
 
 _IMMUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -153,7 +153,7 @@ STRATEGIES = (
     BindingStrategy(served("v1", "Binding", verbs=CREATE_ONLY)),
     PodStrategy(
         served("v1", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
-        columns=tables.POD,
+        columns=COLUMNS,
         fields=_selectable,
         status_metadata=("labels", "annotations", "finalizers"),
         returns_deleted=True,

@@ -17,12 +17,14 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation.errors import FieldError
 from berth.kube.versions import VERSIONS, KubernetesVersion
+from berth.kube.well_known import DISRUPTION_TARGET
+from berth.server import fields
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, once, one_of, required
 from berth.server.registry.kinds.pods.classes import resolve_group_priority
 from berth.server.registry.strategy import Registry, Strategy, served
-from berth.server.tables import cluster as tables
+from berth.server.tables import AGE, NAME, NONE, Column
 
 ALPHA, BETA = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
 MAX_TEMPLATES = 8
@@ -302,6 +304,40 @@ def _check_conditions(conditions: list[RawObject]) -> Found:
         yield from has(path, condition, "lastTransitionTime", "reason")
 
 
+# --- columns
+
+
+# Of every version: an object has the one of its own.
+_GROUP_CONDITIONS = tuple(version.pod_group_condition for version in VERSIONS.values())
+
+
+def _group_workload(group: RawObject, _: float) -> str:
+    older = at(group, "spec", "podGroupTemplateRef", "workload", "workloadName")
+    return str(at(group, "spec", "workloadRef", "workloadName") or older or NONE)
+
+
+def _group_status(group: RawObject, _: float) -> str:
+    disrupted = fields.condition(group, DISRUPTION_TARGET)
+    scheduled = next(filter(None, (fields.condition(group, each) for each in _GROUP_CONDITIONS)), None)
+    if disrupted:
+        return str(disrupted.get("reason", ""))
+    if not scheduled:
+        return "Pending"
+    return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+
+
+_GROUP_COLUMNS = (
+    NAME,
+    Column(
+        "Policy",
+        lambda obj, _: "Gang" if at(obj, "spec", "schedulingPolicy", "gang") is not None else "Basic",
+    ),
+    Column("Workload", _group_workload),
+    Column("Status", _group_status),
+    AGE,
+)
+
+
 STRATEGIES = tuple(
     strategy(
         served(version, kind, subresources="status" if kind == "PodGroup" else ""),
@@ -311,9 +347,9 @@ STRATEGIES = tuple(
         converted=partial(converted, api_version=version),
     )
     for strategy, version, kind, columns in (
-        (PodGroupStrategy, ALPHA, "PodGroup", tables.POD_GROUP),
-        (WorkloadDefinitionStrategy, ALPHA, "Workload", tables.PLAIN),
-        (BetaPodGroupStrategy, BETA, "PodGroup", tables.POD_GROUP),
-        (BetaWorkloadDefinitionStrategy, BETA, "Workload", tables.PLAIN),
+        (PodGroupStrategy, ALPHA, "PodGroup", _GROUP_COLUMNS),
+        (WorkloadDefinitionStrategy, ALPHA, "Workload", (NAME, AGE)),
+        (BetaPodGroupStrategy, BETA, "PodGroup", _GROUP_COLUMNS),
+        (BetaWorkloadDefinitionStrategy, BETA, "Workload", (NAME, AGE)),
     )
 )

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.server.registry.kinds import STRATEGIES
-from berth.server.tables.cells import Column, table_head
-from tests.server.tables.rendering import render_table
+from berth.server.tables import Column, table_head
+from tests.server.registry.kinds.rendering import render_table
 from tests.support.manifests.api_objects import PROPERTY
 
 NOW = 600.0

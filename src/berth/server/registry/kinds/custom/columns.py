@@ -14,7 +14,7 @@ from typing import Any
 
 from berth.kube.times import seconds_of
 from berth.server.fields import at
-from berth.server.tables.cells import AGE, INVALID, NAME, Column, Object, age
+from berth.server.tables import AGE, INVALID, NAME, Column, Object, age
 
 _token = re.compile(
     r"""\.(?P<field>(?:\\.|[^.\[\\])+)"""

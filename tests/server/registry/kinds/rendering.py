@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from berth.server.tables.cells import Column, render_row, table_head
+from berth.server.tables import Column, render_row, table_head
 
 
 def render_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.api.linearizability import NEVER, Operation, linearizable
+from tests.support.api.histories.linearizability import NEVER, Operation, linearizable
 
 SET = Operation(0, 1, "", "a")
 

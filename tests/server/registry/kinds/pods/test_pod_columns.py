@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.server.tables.workloads import POD, status
+from berth.server.registry.kinds.pods.pod_columns import COLUMNS, status
 
 NOW = 1000.0
 
@@ -72,7 +72,7 @@ def test_status(obj: dict[str, Any], expected: str) -> None:
 
 
 def cells(obj: dict[str, Any]) -> dict[str, Any]:
-    return {column.name: column.cell(obj, NOW) for column in POD}
+    return {column.name: column.cell(obj, NOW) for column in COLUMNS}
 
 
 def test_ready_counts_containers_and_sidecars() -> None:

@@ -1,6 +1,7 @@
 """Hypothesis strategies for whole small clusters and for what may happen to them.
 
-Everything generated is valid for the API server; see :mod:`tests.support.pod_strategies` for the vocabulary.
+Everything generated is valid for the API server;
+:mod:`~tests.support.generated.pod_strategies` has the vocabulary.
 """
 
 from functools import cache
@@ -44,7 +45,7 @@ from tests.support.changes import (
     apply,
 )
 from tests.support.cluster import Cluster, key_of
-from tests.support.pod_strategies import (
+from tests.support.generated.pod_strategies import (
     EFFECTS,
     IMAGES,
     NAMESPACE_LABEL_SETS,

@@ -1,11 +1,23 @@
-"""A consumer that believes what it is told, and can tell whether it was told well."""
+"""A consumer that believes what it is told and can tell whether it was told well; an informer that counts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
+from berth.kube.objects import PartialObjectMetadata
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.live.informer import Informer
 from berth.machines.contract import Event
+
+
+class CountingInformer(Informer[PartialObjectMetadata]):
+    """Knows how often it has listed everything."""
+
+    relists = 0
+
+    async def _list(self) -> None:
+        await super()._list()
+        self.relists += 1
 
 
 class Listener:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.server.tables.custom import columns, find
-from tests.server.tables.rendering import render_table
+from berth.server.registry.kinds.custom.columns import columns, find
+from tests.server.registry.kinds.rendering import render_table
 
 OBJ: dict[str, Any] = {
     "metadata": {"name": "w", "labels": {"a.b/c": "dotted"}, "creationTimestamp": "1970-01-01T00:00:00Z"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,17 +10,14 @@ from berth.engine.placement.queueing_hints import can_help
 from berth.engine.rules.node_volume_limits.rule import NodeVolumeLimits
 from berth.engine.state.cluster_events import PodDeleted
 from berth.kube.defaults import created
-from berth.kube.in_tree_volumes import translated
 from berth.kube.objects import (
     CSINode,
     CSINodeDriver,
     CSINodeSpec,
     GCEPersistentDiskVolumeSource,
     ObjectMeta,
-    PersistentVolumeSpec,
     VolumeNodeResources,
 )
-from berth.kube.well_known import ZONE
 from tests.support.builders import make_node, make_pod
 from tests.support.storage import (
     class_of,
@@ -36,38 +32,11 @@ from tests.support.storage import (
 )
 
 GCE = "pd.csi.storage.gke.io"
-DISK = {"gcePersistentDisk": {"pdName": "d"}}
-NOWHERE = "projects/UNSPECIFIED"
 
 
 def room_for(volumes: int) -> CSINode:
     limit = CSINodeDriver(name=GCE, allocatable=VolumeNodeResources(count=volumes))
     return CSINode(metadata=ObjectMeta(name="a"), spec=CSINodeSpec(drivers=[limit]))
-
-
-@pytest.mark.parametrize(
-    ("spec", "zone", "expected"),
-    [
-        (DISK, "", f"{GCE} {NOWHERE}/zones/UNSPECIFIED/disks/d"),
-        (DISK, "us-central1-a", f"{GCE} {NOWHERE}/zones/us-central1-a/disks/d"),
-        (DISK, "us-central1-a__us-central1-b", f"{GCE} {NOWHERE}/regions/us-central1/disks/d"),
-        (DISK, "us-central1-a__us-east1-b", None),
-        (DISK, "here__there", None),
-        ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "", "ebs.csi.aws.com vol-1"),
-        ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}, "", "ebs.csi.aws.com vol-1"),
-        ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/disk"}}, "", None),
-        ({"azureDisk": {"diskURI": "/a/b", "kind": "Managed"}}, "", "disk.csi.azure.com /a/b"),
-        ({"azureDisk": {"diskURI": "/a/b", "kind": "Shared"}}, "", None),
-        ({"cinder": {"volumeID": "c"}}, "", "cinder.csi.openstack.org c"),
-        ({"portworxVolume": {"volumeID": "x"}}, "", "pxd.portworx.com x"),
-        ({"hostPath": {"path": "/x"}}, "", None),
-    ],
-)
-def test_each_is_what_kube_scheduler_translates_it_to(spec: object, zone: str, expected: str | None) -> None:
-    """Driver and handle are upstream's; what cannot be translated counts for nobody."""
-    found = translated(msgspec.convert(spec, PersistentVolumeSpec), {ZONE: zone})
-
-    assert (found and " ".join(found)) == expected
 
 
 def test_they_count_against_the_limit_of_the_driver() -> None:

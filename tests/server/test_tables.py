@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.kube.times import seconds_of
-from berth.server.tables.cells import age, human_duration
+from berth.server.tables import age, human_duration
 from tests.support.manifests.api_objects import PROPERTY
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400

@@ -11,7 +11,9 @@ from berth.engine.offline.lint.findings import CheckWords, Severity
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "lint.md"
-MARK = "<!-- From engine/offline/lint/checks.yaml; python -m tests.cli.lint.test_docs writes it. -->\n"
+MARK = (
+    "<!-- From engine/offline/lint/checks.yaml; python -m tests.cli.commands.lint.test_docs writes it. -->\n"
+)
 
 
 def section(code: str, words: CheckWords, severity: Severity) -> str:

@@ -1,4 +1,7 @@
-"""What tables have in common: how they are made of columns, and how ages, lists and selectors are written."""
+"""Objects as a ``Table``, the form ``kubectl get`` asks for: how it is made of the columns that a kind has.
+
+How ages, lists and selectors are written in a cell is the same for all kinds.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ UNSET = "<unset>"
 UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
 
+_LISTED = 3
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
 
 # Up to which age it is written in which unit, with which smaller unit beside it.
@@ -115,6 +119,23 @@ def selector(held: object) -> str:
     return ",".join(shown for _, shown in sorted(requirements)) or NONE
 
 
+def listed(found: list[str], otherwise: str = NONE) -> str:
+    """The first few, and how many more there are."""
+    if len(found) > _LISTED:
+        return f"{','.join(found[:_LISTED])} + {len(found) - _LISTED} more..."
+    return ",".join(found) or otherwise
+
+
+def default_name(annotation: str) -> Column:
+    """The name of a class, with a word if it is the default one by an annotation."""
+
+    def cell(obj: Object, _: float) -> str:
+        default = mapping(obj, "metadata", "annotations").get(annotation) == "true"
+        return f"{at(obj, 'metadata', 'name')}{' (default)' if default else ''}"
+
+    return NAME._replace(cell=cell)
+
+
 def containers(*template: str) -> tuple[Column, Column]:
     """The names and images of a pod template, both for wide tables."""
 
@@ -123,10 +144,7 @@ def containers(*template: str) -> tuple[Column, Column]:
             str(at(each, field) or "") for each in items(obj, *template, "spec", "containers")
         )
 
-    return (
-        Column("Containers", joined("name"), wide=True),
-        Column("Images", joined("image"), wide=True),
-    )
+    return Column("Containers", joined("name"), wide=True), Column("Images", joined("image"), wide=True)
 
 
 def label_selector(*path: str) -> Column:

@@ -11,7 +11,7 @@ from tests.reference import evaluate_pod
 from tests.reference.scheduler import RULES
 from tests.support.changes import Change, apply
 from tests.support.cluster import Cluster, key_of
-from tests.support.strategies import EXTRA, clusters, histories, pending_pods
+from tests.support.generated.strategies import EXTRA, clusters, histories, pending_pods
 
 SLOW = settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 

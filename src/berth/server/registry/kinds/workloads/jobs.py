@@ -1,0 +1,204 @@
+"""What runs pods to their end: Jobs, and CronJobs, which make Jobs by a schedule.
+
+Upstream: pkg/apis/batch/{v1/defaults.go,validation} and pkg/registry/batch/job.
+"""
+
+from __future__ import annotations
+
+from berth.kube.objects import RawObject
+from berth.kube.times import seconds_of
+from berth.kube.well_known import JOB_NAME, JOB_UID
+from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
+from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
+from berth.server.fields import at, is_true, mapping, number
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, at_least, invalid, one_of, required, spec_of
+from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
+from berth.server.registry.strategy import Registry, served
+from berth.server.storage.selectors import paths
+from berth.server.tables import (
+    AGE,
+    NAME,
+    NONE,
+    Column,
+    age,
+    containers,
+    flag,
+    human_duration,
+    label_selector,
+    size,
+    text,
+)
+
+_POLICIES = ("Allow", "Forbid", "Replace")
+_LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
+)
+
+
+class JobStrategy(TemplatedStrategy):
+    """A job selects its own pods by its uid, and orphans them unless it is told not to."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = spec["parallelism"] = 1
+        replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+        fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+        fill(spec, manualSelector=False, podReplacementPolicy=replaced)
+        default_template(spec)
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = obj["spec"]
+        template = spec.get("template")
+        if old is not None or spec.get("manualSelector") or not isinstance(template, dict):
+            return
+        uid, name = obj["metadata"]["uid"], obj["metadata"].get("name") or ""
+        own = {JOB_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
+        labels = template.setdefault("metadata", {}).get("labels") or {}
+        template["metadata"]["labels"] = {**labels, **own}
+        if spec.get("selector") is None:
+            spec["selector"] = {"matchLabels": {JOB_UID: uid}}
+
+    def check(self, obj: RawObject) -> Found:
+        return _check_policy(mapping(obj, "spec"), "spec")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        yield from super().validate_update(obj, old)
+        # The scheduling directives of a suspended job may still change.
+        if not old["spec"].get("suspend") or at(old, "status", "startTime"):
+            yield from checks.unchanged(obj, old, "spec", "template")
+
+
+def _check_policy(spec: RawObject, path: str) -> Found:
+    """That the pods of a Job come to an end."""
+    policy = mapping(spec, "template", "spec").get("restartPolicy", "Always")
+    path = f"{path}.template.spec.restartPolicy"
+    if policy == "Always":
+        yield required(path, 'valid values: "OnFailure", "Never"')
+    else:
+        yield from one_of(path, policy, ("OnFailure", "Never"), needed=False)
+
+
+class CronJobStrategy(TemplatedStrategy):
+    """A schedule of Jobs."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        fill(spec, concurrencyPolicy="Allow", suspend=False)
+        fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+        template = self._template(obj)
+        if template is not None:
+            default_pod_spec(template["spec"])
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj, "spec")
+        schedule = spec.get("schedule")
+        if not schedule:
+            yield required("spec.schedule")
+        else:
+            try:
+                parse(schedule)
+            except ScheduleError as error:
+                yield invalid("spec.schedule", schedule, str(error))
+        yield from one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _POLICIES, needed=False)
+        for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+            yield from at_least(f"spec.{name}", spec.get(name), 0)
+        yield from _check_policy(mapping(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+
+    def validate_create(self, obj: RawObject) -> Found:
+        name = obj["metadata"].get("name") or ""
+        yield from _check_zone(obj["spec"], {})
+        if len(name) > _LONGEST_NAME:
+            yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+        return _check_zone(obj["spec"], old["spec"])
+
+
+def _check_zone(spec: RawObject, old: RawObject) -> Found:
+    """That a schedule's time zone is one, and where it belongs; what was stored otherwise may stay."""
+    schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
+    if "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        if "TZ" in str(old.get("schedule") or ""):
+            detail = (
+                "cannot use both timeZone field and TZ or CRON_TZ in schedule" if zone is not None else ""
+            )
+        if detail:
+            yield invalid("spec.schedule", schedule, detail)
+    if zone is not None and zone != old.get("timeZone") and (problem := zone_error(zone)) is not None:
+        yield invalid("spec.timeZone", zone, problem)
+
+
+# --- columns
+
+
+def _job_status(job: RawObject, _: float) -> str:
+    for kind in ("Complete", "Failed"):
+        if is_true(job, kind):
+            return kind
+    if at(job, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if is_true(job, kind):
+            return kind
+    return "Running"
+
+
+def _completions(job: RawObject, _: float) -> str:
+    done, wanted = number(job, "status", "succeeded"), at(job, "spec", "completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallel = number(job, "spec", "parallelism")
+    return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
+
+
+def _duration(job: RawObject, now: float) -> str:
+    start = seconds_of(at(job, "status", "startTime"))
+    if start is None:
+        return ""
+    end = seconds_of(at(job, "status", "completionTime"))
+    return human_duration((now if end is None else end) - start)
+
+
+def _last_schedule(obj: RawObject, now: float) -> str:
+    last = at(obj, "status", "lastScheduleTime")
+    return age(last, now) if last else NONE
+
+
+GROUP_PRIORITIES = {"batch": 17_400}
+STRATEGIES = (
+    CronJobStrategy(
+        served("batch/v1", "CronJob", short="cj", categories="all", subresources="status"),
+        columns=(
+            NAME,
+            Column("Schedule", text("spec", "schedule")),
+            Column("Timezone", text("spec", "timeZone", otherwise=NONE)),
+            Column("Suspend", lambda obj, _: str(flag("spec", "suspend")(obj, 0))),
+            Column("Active", size("status", "active"), type="integer"),
+            Column("Last Schedule", _last_schedule),
+            AGE,
+            *containers("spec", "jobTemplate", "spec", "template"),
+            label_selector("spec", "jobTemplate", "spec", "selector"),
+        ),
+        template=("spec", "jobTemplate", "spec", "template"),
+    ),
+    JobStrategy(
+        served("batch/v1", "Job", categories="all", subresources="status"),
+        columns=(
+            NAME,
+            Column("Status", _job_status),
+            Column("Completions", _completions),
+            Column("Duration", _duration),
+            AGE,
+            *containers("spec", "template"),
+            label_selector("spec", "selector"),
+        ),
+        frozen=("spec.selector", "spec.completions"),
+        fields=paths("status.successful", default="0"),
+        orphans_warning=_PODS_STAY,
+    ),
+)
