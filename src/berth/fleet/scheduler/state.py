@@ -229,5 +229,6 @@ class FleetSchedulerState:
             expect(record.phase is not wrong, "whether it fits is told differently", record)
         indexed = {*self.unschedulable, *self.cache.assumed}
         expect(self.records.keys() >= indexed, "an index knows a binding that is gone")
+        self.queue.validate()
         self.claims.validate(self.records)
         self.fleet.index.validate()
