@@ -249,6 +249,16 @@ def test_pods_that_are_not_restarted_finish(code: str, phase: str) -> None:
     assert int(code) == status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
 
 
+@pytest.mark.parametrize("code", ["²", "--5", "-1", "2147483648", "x"])
+def test_an_exit_code_that_is_none_is_a_failure(code: str) -> None:
+    """What is no exit code ends the containers with 1."""
+    world = script(1)
+    run(world, "p", restartPolicy="Never", annotations={"berth.dev/exit-code": code})
+    world.advance(2)
+    (status,) = world.get(PODS, "p")["status"]["containerStatuses"]
+    assert status["state"]["terminated"]["exitCode"] == 1
+
+
 def test_failing_containers_are_restarted_with_on_failure() -> None:
     """The pod goes on, and the restarts are counted."""
     world = script(1)
