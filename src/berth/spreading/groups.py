@@ -177,21 +177,21 @@ _MOST_REPLACEMENTS = 100
 
 @dataclass(slots=True)
 class ReplacementMemory(ReturnMemory):
-    """Where replacements of a workload went, and how often that was no good."""
+    """On which nodes the replacements of a workload's moved pods landed, and how often that did not help."""
 
     _replacements: dict[str, str] = field(default_factory=dict)  # pod -> node
 
     def keep(self, replacements: dict[str, str], now: float) -> None:
-        """Replacements went where it helps."""
+        """Remember replacements that landed where it helps."""
         self._replacements |= replacements
         while len(self._replacements) > _MOST_REPLACEMENTS:
             del self._replacements[next(iter(self._replacements))]
         self.moved = now
 
     def notice_lost(self, node: str | None, bound: Callable[[str], Pod | None], now: float) -> None:
-        """Back off if a replacement went to the same node before, and did not stay there; `bound` finds pods.
+        """Back off if an earlier replacement on this node is no longer there; `bound` finds pods by name.
 
-        Whatever else was lost was lost with it, such as a whole zone: that counts once.
+        All that are not where they landed are forgotten with it: a zone that is lost counts once.
         """
         there = {
             name: chosen
