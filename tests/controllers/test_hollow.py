@@ -249,6 +249,25 @@ def test_pods_that_are_not_restarted_finish(code: str, phase: str) -> None:
     assert int(code) == status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
 
 
+@pytest.mark.parametrize("given", ["10.².0.0/24", "10.x.y.0/24", "10.-1.0.0/24"])
+def test_a_pod_range_that_is_none_keeps_nobody_from_registering(given: str) -> None:
+    """Whatever a node says its pods' addresses are, the next nodes get theirs."""
+    world = script(1)
+    world.create(NODES, {"metadata": {"name": "odd"}, "spec": {"podCIDR": given}})
+    world.settle()
+    assert world.get(NODES, "node-0001")["spec"]["podCIDR"] == "10.0.1.0/24"
+
+
+@pytest.mark.parametrize("code", ["²", "--5", "-1", "2147483648", "x"])
+def test_an_exit_code_that_is_none_is_a_failure(code: str) -> None:
+    """What is no exit code ends the containers with 1."""
+    world = script(1)
+    run(world, "p", restartPolicy="Never", annotations={"berth.dev/exit-code": code})
+    world.advance(2)
+    (status,) = world.get(PODS, "p")["status"]["containerStatuses"]
+    assert status["state"]["terminated"]["exitCode"] == 1
+
+
 def test_failing_containers_are_restarted_with_on_failure() -> None:
     """The pod goes on, and the restarts are counted."""
     world = script(1)

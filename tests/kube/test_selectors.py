@@ -9,7 +9,6 @@ from berth.kube.objects import LabelSelector, NodeSelector, PreferredSchedulingT
 from berth.kube.selectors import (
     EVERYTHING,
     NOTHING,
-    parse_int64,
     parse_label_selector,
     parse_node_selector,
     parse_preferred_terms,
@@ -64,30 +63,6 @@ def test_selectors_compare_by_meaning() -> None:
     )
     assert parse_label_selector(one) == parse_label_selector(other)
     assert str(parse_label_selector(one)) == "a=x,b"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("7", 7),
-        ("-007", -7),
-        ("+3", 3),
-        ("9223372036854775807", 2**63 - 1),
-        ("-9223372036854775808", -(2**63)),
-        ("9223372036854775808", None),
-        ("0" * 5000 + "5", 5),
-        ("9" * 5000, None),
-        ("1.0", None),
-        ("1_0", None),
-        (" 1", None),
-        ("", None),
-        ("+", None),
-        ("٣", None),
-    ],
-)
-def test_integers_of_gt_and_lt(text: str, expected: int | None) -> None:
-    """Integers are of base 10 and 64 bits, may begin with zeros, and are nothing else."""
-    assert parse_int64(text) == expected
 
 
 def test_node_selector_terms_are_alternatives() -> None:

@@ -373,7 +373,7 @@ def test_a_workload_deleted_on_the_way_is_forgotten() -> None:
         world.delete(PODS, name, grace=0)
     world.run(60)
     assert len(world.evicted()) <= before + 1
-    assert world.machine.rebalancer.standings == {}
+    assert world.machine.rebalancer.records.by_key == {}
     assert world.machine.rebalancer.wanted() == []
 
 

@@ -29,6 +29,7 @@ from berth.engine.execution.eviction_ceiling import (
     name_of,
     stopping,
 )
+from berth.engine.state.cluster import pod_name
 from berth.eviction.settings import EvictionRate, EvictionSettings
 from berth.eviction.state import EvictionAttempt
 from berth.kube.amounts.shares import or_one
@@ -107,7 +108,7 @@ def owner_id(pod: LivePod) -> str:
     owner = controller_of(pod.metadata)
     if owner is not None and owner.uid:
         return owner.uid
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+    return pod_name(pod)
 
 
 # --- who is waited for ----------------------------------------------------------------------------

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, overload
 
+from berth.kube.amounts.integers import deletion_cost
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS, Resource
 from berth.kube.objects import Condition, LivePod, Pod, PodGroup, UntimedCondition
-from berth.kube.well_known import FAILED, PENDING, READY, SUCCEEDED, TRUE
+from berth.kube.well_known import FAILED, PENDING, POD_DELETION_COST, READY, SUCCEEDED, TRUE
 
 FINISHED = (SUCCEEDED, FAILED)
 
@@ -30,6 +31,11 @@ def is_terminating(pod: Pod) -> bool:
 def is_active(pod: Pod) -> bool:
     """Whether a workload counts the pod: neither finished nor being deleted."""
     return not is_finished(pod) and not is_terminating(pod)
+
+
+def deletion_cost_of(pod: Pod) -> int:
+    """By which a ReplicaSet chooses whom to delete first; what is no cost counts as none."""
+    return deletion_cost((pod.metadata.annotations or {}).get(POD_DELETION_COST, "0")) or 0
 
 
 def condition(conditions: Iterable[_C] | None, kind: str) -> _C | None:

@@ -7,11 +7,11 @@ matter), so equal selectors written by different pods can share one entry in an 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from berth.kube import names
+from berth.kube.amounts.integers import integer
 from berth.kube.objects import (
     LabelSelector,
     LabelSelectorRequirement,
@@ -27,17 +27,7 @@ IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotEx
 LABEL_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 NODE_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
 
-_integer = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 MATCHES_NOTHING = "<nothing>"  # how such a selector is spelt
-
-
-def parse_int64(text: str) -> int | None:
-    """The base-10 signed 64-bit integer in `text`, or None: what Gt and Lt compare."""
-    if not _integer(text) or len(text.lstrip("+-0")) > 19:
-        return None
-    value = int(text[0] + text[1:].lstrip("0") if len(text) > 20 else text)
-    return value if _INT64_MIN <= value <= _INT64_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,7 @@ class Requirement:
         if self.operator not in (GT, LT) or len(self.values) != 1:
             return False  # an operator no API server would have let pass
         (operand,) = self.values
-        left, right = parse_int64(value), parse_int64(operand)
+        left, right = integer(value), integer(operand)
         if left is None or right is None:
             return False
         return left > right if self.operator == GT else left < right
@@ -262,7 +252,7 @@ def _expression_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
         errors += [
             _invalid(f"{path}.values[{i}]", v, "for 'Gt', 'Lt' operators, the value must be an integer")
             for i, v in enumerate(values)
-            if parse_int64(v) is None
+            if integer(v) is None
         ]
     for i, value in enumerate(values):
         if bad_value := names.label_value_errors(value):

@@ -232,13 +232,12 @@ class WantedMove:
 
 
 class MoveSource:
-    """Who wants pods to move; asked again and again, until the request is sent. This one wants nothing.
+    """Who wants pods to move; asked again and again, until the request is sent. This one wants nothing."""
 
-    Attributes:
-        revision: Grows when other moves than before are wanted.
-    """
-
-    revision = 0
+    @property
+    def revision(self) -> int:
+        """Grows when other moves than before are wanted."""
+        return 0
 
     def wanted(self) -> Sequence[WantedMove]:
         """The moves that may be made now, the first of every group."""

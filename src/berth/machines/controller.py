@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Delete, Event, Outcome
+from berth.machines.contract import Action, Delete, Event, Outcome, expect
 from berth.machines.rates import Backoff, earliest
 from berth.machines.recorder import EVENT, Recorder
 
@@ -26,9 +27,9 @@ class Queue(Generic[K]):
         self._when: dict[K, float] = {}
         self._timers: list[tuple[float, int, K]] = []
         self._count = 0
-        self._busy: dict[K, int] = {}
-        self._failures: dict[K, int] = {}
-        self._failed: set[K] = set()
+        self._busy: dict[K, int] = {}  # actions under way
+        self._failures: dict[K, int] = {}  # rounds in a row in which an action failed
+        self._failed: set[K] = set()  # an action of this round failed
 
     def add(self, key: K) -> None:
         self._ready[key] = None
@@ -79,8 +80,11 @@ class Queue(Generic[K]):
         return self._failures.get(key, 0)
 
     def started(self, key: K, actions: int) -> None:
+        """So many actions of the key begin; if there is nothing to do, nothing fails any more."""
         if actions:
             self._busy[key] = self._busy.get(key, 0) + actions
+        else:
+            self._failures.pop(key, None)
 
     def finished(self, key: K, *, ok: bool, at: float, wait: float | None = None) -> None:
         """One action of the key is done; if it failed the key is due again, later each time."""
@@ -97,6 +101,20 @@ class Queue(Generic[K]):
             self._failures[key] = self._failures.get(key, 0) + 1
         else:
             self._failures.pop(key, None)
+
+    # --- proof ------------------------------------------------------------------------------------
+
+    def stranded(self) -> set[K]:
+        """The keys that failed, and that nobody will look at again."""
+        return self._failures.keys() - (self._ready.keys() | self._when.keys() | self._busy.keys())
+
+    def validate(self) -> None:
+        """Check that deadlines are kept, and that what is said of a round is said of one under way."""
+        timers = {(key, when) for when, _, key in self._timers}
+        expect(self._when.items() <= timers, "a deadline has no timer", self._when)
+        expect(all(map(math.isfinite, self._when.values())), "a deadline never comes", self._when)
+        expect(all(number > 0 for number in self._busy.values()), "nothing is under way", self._busy)
+        expect(self._failed <= self._busy.keys(), "it failed in a round that is over", self._failed)
 
 
 class KeyedMachine(Generic[K]):
@@ -131,6 +149,12 @@ class KeyedMachine(Generic[K]):
             actions += made
         actions += self.recorder.take(now)
         return actions
+
+    def validate(self) -> None:
+        """Check what holds between any two calls; for tests."""
+        self.queue.validate()
+        stranded = self.queue.stranded()
+        expect(not stranded, "nobody comes back to what failed", stranded)
 
 
 class Controller(KeyedMachine[Key]):

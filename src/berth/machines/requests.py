@@ -1,6 +1,6 @@
 """What machines ask of the API server about an object that they have seen.
 
-`item` is always a view of that object; `key` is the object it is done for, without one the same.
+`item` is a view of that object. `key` names the object on whose behalf it is asked, by default that one.
 """
 
 from __future__ import annotations
@@ -138,9 +138,10 @@ class Conditions:
     """The conditions of one object while its status is worked out: what does not change keeps its times."""
 
     def __init__(self, given: Iterable[Condition] | None, now: float, *, updated: bool = False) -> None:
-        self._conditions: dict[str, RawObject] = {c.type or "": msgspec.to_builtins(c) for c in given or ()}
+        self._before = {c.type or "": c for c in given or ()}
+        self._conditions: dict[str, RawObject] = msgspec.to_builtins(self._before)
         self._given = self.list()
-        self._now = stamp(now)
+        self._now = now
         self._updated = updated  # some kinds keep a lastUpdateTime
 
     def get(self, kind: str) -> RawObject | None:
@@ -153,11 +154,9 @@ class Conditions:
                 return
             entry = {**known, "message": message}
         else:
-            entry = {"type": kind, "status": status, "reason": reason, "message": message}
-            kept = known.get("lastTransitionTime") if known.get("status") == status else None
-            entry["lastTransitionTime"] = kept or self._now
+            entry = new_condition(kind, status, reason, message, self._now, self._before.get(kind))
         if self._updated:
-            entry["lastUpdateTime"] = self._now
+            entry["lastUpdateTime"] = stamp(self._now)
         self._conditions[kind] = entry
 
     def drop(self, kind: str) -> None:

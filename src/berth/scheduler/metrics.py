@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from functools import partial
 from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry
@@ -27,6 +26,32 @@ _QUEUES = (
     SchedulingPhase.UNSCHEDULABLE,
     SchedulingPhase.GATED,
 )
+_TEXTS = {
+    "scheduler_schedule_attempts": "Attempts to place pods, by their result.",
+    "scheduler_scheduling_attempt_duration_seconds": (
+        "From taking a pod from the queue to its binding, or to knowing that there is no node."
+    ),
+    "scheduler_scheduling_algorithm_duration_seconds": "Time to choose a node.",
+    "scheduler_pod_scheduling_sli_duration_seconds": (
+        "From the time a pod could first be placed to its binding, over all attempts."
+    ),
+    "scheduler_pod_scheduling_attempts": "Attempts until a pod was placed.",
+    "scheduler_preemption_attempts": "Attempts to make room.",
+    "scheduler_preemption_victims": "Pods evicted at once to make room.",
+    "scheduler_queue_incoming_pods": "Pods put into a queue, by the queue and by what put them there.",
+    "scheduler_queue_incoming_entities": (
+        "Pods of no group, and groups, put into a queue, by the queue and by what put them there."
+    ),
+    "berth_scheduler_unallocated_claim_attempts": (
+        "Attempts to place pods that ended because a ResourceClaim has no devices yet."
+    ),
+    "scheduler_plugin_execution_duration_seconds": (
+        "Time a rule takes for all nodes, measured on a sample of the placements."
+    ),
+    "scheduler_framework_extension_point_duration_seconds": (
+        "Time of one step over all its rules, measured on a sample of the placements."
+    ),
+}
 _MOST_ATTEMPTS = 15  # more are one value of the label
 
 
@@ -50,67 +75,41 @@ class SchedulerMetrics:
         self._placements = 0
         self._sampled: WeakSet[Plan] = WeakSet()  # every rule of theirs was timed before
         self._timed: set[tuple[str, bool, bool]] = set()  # rules, and whether they filtered and scored
-        profile = ("result", "profile")
-        self._counter = counter = partial(CounterMetric, registry=self.registry)
-        histogram = partial(HistogramMetric, registry=self.registry)
-        self.attempts = counter(
-            "scheduler_schedule_attempts", "Attempts to place pods, by their result.", profile
+        self.attempts = self._counter("scheduler_schedule_attempts", "result", "profile")
+        self.attempt_seconds = self._histogram(
+            "scheduler_scheduling_attempt_duration_seconds", _doubling(0.001, 15), "result", "profile"
         )
-        self.attempt_seconds = histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "From taking a pod from the queue to its binding, or to knowing that there is no node.",
-            profile,
-            buckets=_doubling(0.001, 15),
+        self.algorithm_seconds = self._histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", _doubling(0.001, 15)
         )
-        self.algorithm_seconds = histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            "Time to choose a node.",
-            buckets=_doubling(0.001, 15),
+        self.sli_seconds = self._histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds", _doubling(0.01, 20), "attempts"
         )
-        self.sli_seconds = histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "From the time a pod could first be placed to its binding, over all attempts.",
-            ("attempts",),
-            buckets=_doubling(0.01, 20),
-        )
-        text = "Attempts until a pod was placed."
-        self.attempts_per_pod = histogram("scheduler_pod_scheduling_attempts", text, buckets=_doubling(1, 5))
-        self.preemptions = counter("scheduler_preemption_attempts", "Attempts to make room.")
-        text = "Pods evicted at once to make room."
-        self.victims = histogram("scheduler_preemption_victims", text, buckets=_doubling(1, 7))
-        self.incoming = counter(
-            "scheduler_queue_incoming_pods",
-            "Pods put into a queue, by the queue and by what put them there.",
-            ("queue", "event"),
-        )
+        self.attempts_per_pod = self._histogram("scheduler_pod_scheduling_attempts", _doubling(1, 5))
+        self.preemptions = self._counter("scheduler_preemption_attempts")
+        self.victims = self._histogram("scheduler_preemption_victims", _doubling(1, 7))
+        self.incoming = self._counter("scheduler_queue_incoming_pods", "queue", "event")
         self.incoming_entities: CounterMetric | None = None
-        self.unallocated = counter(
-            "berth_scheduler_unallocated_claim_attempts",
-            "Attempts to place pods that ended because a ResourceClaim has no devices yet.",
-            ("profile",),
+        self.unallocated = self._counter("berth_scheduler_unallocated_claim_attempts", "profile")
+        step = ("extension_point", "status")
+        self.rule_seconds = self._histogram(
+            "scheduler_plugin_execution_duration_seconds", _doubling(0.00001, 20, 1.5), "plugin", *step
         )
-        self.rule_seconds = histogram(
-            "scheduler_plugin_execution_duration_seconds",
-            "Time a rule takes for all nodes, measured on a sample of the placements.",
-            ("plugin", "extension_point", "status"),
-            buckets=_doubling(0.00001, 20, 1.5),
+        self.step_seconds = self._histogram(
+            "scheduler_framework_extension_point_duration_seconds", _doubling(0.0001, 12), *step, "profile"
         )
-        self.step_seconds = histogram(
-            "scheduler_framework_extension_point_duration_seconds",
-            "Time of one step over all its rules, measured on a sample of the placements.",
-            ("extension_point", "status", "profile"),
-            buckets=_doubling(0.0001, 12),
-        )
+
+    def _counter(self, name: str, *labels: str) -> CounterMetric:
+        return CounterMetric(name, _TEXTS[name], labels, registry=self.registry)
+
+    def _histogram(self, name: str, buckets: tuple[float, ...], *labels: str) -> HistogramMetric:
+        return HistogramMetric(name, _TEXTS[name], labels, buckets=buckets, registry=self.registry)
 
     # --- the queue ----------------------------------------------------------------------------------
 
     def count_entities(self) -> None:
         """Count groups of pods, and pods that belong to none, as well."""
-        self.incoming_entities = self._counter(
-            "scheduler_queue_incoming_entities",
-            "Pods of no group, and groups, put into a queue, by the queue and by what put them there.",
-            ("queue", "event", "type"),
-        )
+        self.incoming_entities = self._counter("scheduler_queue_incoming_entities", "queue", "event", "type")
 
     def came(self, record: QueuedPod, event: str, *, joins: bool = False) -> None:
         """A pod was put in line by an event; it `joins` if others of its group were there before."""

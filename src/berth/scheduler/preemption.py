@@ -110,7 +110,7 @@ class Preemptor:
             return
         self._asked[pod_name(victim)] = victim.metadata.uid
         state.reports.preempted(victim, preemptor.pod, node, state.now)
-        state.ready.append(_announcement(victim, preemptor, state.now))
+        state.ready.append(_disruption_condition(victim, preemptor, state.now))
 
     def done(self, action: Action, outcome: Outcome) -> None:
         """A victim was told, or deleted; if it cannot be told it goes all the same."""
@@ -173,7 +173,7 @@ def _was_preempted(pod: Pod) -> bool:
     return told is not None and told.reason == REASON
 
 
-def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
+def _disruption_condition(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
     message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     change = {"conditions": [timed_condition(DISRUPTION_TARGET, "True", REASON, message, now)]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
+from berth.kube.amounts.integers import deletion_cost
 from berth.kube.objects import Pod
 from berth.kube.well_known import OWN_DELETION_COST, POD_DELETION_COST
 
@@ -22,12 +23,7 @@ def own_cost(pod: Pod) -> int | None:
     """The cost we gave a pod; None if it has none of ours."""
     annotations = pod.metadata.annotations or {}
     given = annotations.get(OURS)
-    if given is None or annotations.get(POD_DELETION_COST) != given:
-        return None
-    try:
-        return int(given)
-    except ValueError:
-        return None
+    return None if given is None or annotations.get(POD_DELETION_COST) != given else deletion_cost(given)
 
 
 def is_foreign(pod: Pod) -> bool:

@@ -1,9 +1,8 @@
-"""Which pods belong to which ReplicaSet, whose order a change may alter, and whose turn it is to move."""
+"""Which pods belong to which ReplicaSet, whose order a change may alter, and where replacements went."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from berth.engine.execution.rebalancing import Rebalance
@@ -116,60 +115,8 @@ class SpreadGroups:
         return found
 
 
-# --- one group after the other, and no circles ------------------------------------------------------
-# Whose turn it is to move a pod goes round, as a plan of all groups has it.  A turn ends when the replacement
-# has a node: so each move is judged by where the last one went, and what is done is what was planned.
-# Nobody is waited for longer than a while: whoever is held up, by a rate, a halt or a container that does not
-# start, may go later, and is not in the way of the others until then.  A replacement that did no good keeps
-# its workload where it is, longer each time.
-
-PATIENCE = 60.0  # for whoever has the turn, or is next and not Ready yet
-
-
-class Turns:
-    """The order of the groups.
-
-    Attributes:
-        given: Who may move now, and since when; the last of them has the turn.
-        asked: Who was asked since the last replacement got a node, and has nobody to move.
-        replaced: When that was.
-    """
-
-    def __init__(self) -> None:
-        self._last: Key | None = None
-        self.given: dict[Key, float] = {}
-        self.asked: set[Key] = set()
-        self.replaced = 0.0
-
-    def in_order(self, keys: Iterable[Key]) -> list[Key]:
-        """The groups that are to be asked, the next one first."""
-        ordered = sorted(keys)
-        start = bisect_right(ordered, self._last) if self._last is not None else 0
-        return [key for key in (*ordered[start:], *ordered[:start]) if key not in self.asked]
-
-    def give(self, key: Key, now: float) -> None:
-        self._last = key
-        self.given.pop(key, None)
-        self.given[key] = now
-
-    def taken_until(self, now: float) -> float | None:
-        """Until when somebody has the turn; None if it is free."""
-        since = next(reversed(self.given.values()), None)
-        return since + PATIENCE if since is not None and now < since + PATIENCE else None
-
-    def end(self, key: Key, replaced: float | None = None) -> None:
-        """A group moves nobody any more, or its replacement got a node, at that time."""
-        self.given.pop(key, None)
-        if replaced is not None:
-            self.replaced = replaced
-            self.asked.clear()
-
-    def rest(self) -> None:
-        """Nobody has anybody to move: the circle begins anew."""
-        self._last = None
-
-
 # --- where replacements went ------------------------------------------------------------------------
+# A replacement that did no good keeps its workload where it is, longer each time: so nobody moves in circles.
 
 RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
 _MOST_REPLACEMENTS = 100
@@ -177,21 +124,21 @@ _MOST_REPLACEMENTS = 100
 
 @dataclass(slots=True)
 class ReplacementMemory(ReturnMemory):
-    """Where replacements of a workload went, and how often that was no good."""
+    """On which nodes the replacements of a workload's moved pods landed, and how often that did not help."""
 
     _replacements: dict[str, str] = field(default_factory=dict)  # pod -> node
 
     def keep(self, replacements: dict[str, str], now: float) -> None:
-        """Replacements went where it helps."""
+        """Remember replacements that landed where it helps."""
         self._replacements |= replacements
         while len(self._replacements) > _MOST_REPLACEMENTS:
             del self._replacements[next(iter(self._replacements))]
         self.moved = now
 
     def notice_lost(self, node: str | None, bound: Callable[[str], Pod | None], now: float) -> None:
-        """Back off if a replacement went to the same node before, and did not stay there; `bound` finds pods.
+        """Back off if an earlier replacement on this node is no longer there; `bound` finds pods by name.
 
-        Whatever else was lost was lost with it, such as a whole zone: that counts once.
+        All that are not where they landed are forgotten with it: a zone that is lost counts once.
         """
         there = {
             name: chosen

@@ -33,7 +33,8 @@ from berth.machines.recorder import EVENT, NORMAL, Recorder, silent
 from berth.machines.requests import patch
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadingSettings, SpreadReplicaSet
-from berth.spreading.rebalancing import BACKED_OFF, BUDGET, Rebalancer, Standing
+from berth.spreading.rebalancing import BACKED_OFF, BUDGET, Rebalancer
+from berth.spreading.records import SpreadRecord
 
 
 class SpreadingMetrics:
@@ -53,7 +54,6 @@ COMPONENT = "keep-spread"
 _GROUPS_AT_ONCE = 50  # ranked in one call, so that other machines get their turn
 _PLANS_AT_ONCE = 5  # groups whose moves are planned in one call; planning takes longer than ranking
 _FREED = 5.0  # seconds after a pod went until groups without a better place are looked at again
-_NOTHING = Standing()  # of a group that nobody has looked at
 TellPlan = Callable[[Move], None]
 
 _BACKOFF = Backoff(first=1.0, longest=60.0)
@@ -125,8 +125,8 @@ class SpreadController(Collector):
                 self._changed.update(dict.fromkeys(self.groups.by_key))
                 self._changed_nodes[event.key[1]] = None
         elif event.resource == BUDGETS:
-            standings = self.rebalancer.standings.items()
-            self._changed.update((key, None) for key, each in standings if each.stays_because == BUDGET)
+            records = self.rebalancer.records.by_key.items()
+            self._changed.update((key, None) for key, each in records if each.stays_because == BUDGET)
         elif event.resource == REPLICA_SETS:
             self._look_at(event.key)
         elif event.resource == DEPLOYMENTS:
@@ -199,7 +199,7 @@ class SpreadController(Collector):
             group = self.groups.by_key.get(key)
             if group is None:
                 self._skews.pop(key, None)
-                self.rebalancer.forget(key)
+                self.rebalancer.records.forget(key)
                 continue
             self._looked = True
             actions += self._ranked(group, now)
@@ -226,18 +226,19 @@ class SpreadController(Collector):
         found = self._mirror.cluster.find_pod("/".join(newest)) if newest is not None else None
         self._skews[group.key] = counted_by(self._mirror.cluster, found[0]) if found is not None else []
         if self.rebalancer.is_opted_out(group):
-            self.rebalancer.forget(group.key)
+            self.rebalancer.records.forget(group.key)
             return
-        known = self.rebalancer.standings.get(group.key, _NOTHING).stays_because
+        record = self.rebalancer.records.of(group.key)
+        known = record.stays_because
         again = self.rebalancer.look_at(group, now)
         if again is not None:
-            if self.rebalancer.standings.get(group.key, _NOTHING).stays_because == BACKED_OFF != known:
+            if record.stays_because == BACKED_OFF != known:
                 self._tell_pause(group, again - now, now)
             self._due.setdefault(group.key, max(again, now + self._settings.settle))
 
     def _take_turns(self, now: float) -> None:
         """Who moves next is decided once all are looked at whom the last move, or whatever was, concerns."""
-        known = max(now, self.rebalancer.turns.replaced + self._settings.settle)
+        known = max(now, self.rebalancer.records.replaced + self._settings.settle)
         if any(when <= known for when in self._due.values()):
             self._turn_due = None
         elif not self._settings.dry_run:
@@ -250,11 +251,11 @@ class SpreadController(Collector):
                     self._tell(move)
             self._told_moves = moves
 
-    def _tell_move(self, group: SpreadReplicaSet, standing: Standing, now: float) -> None:
+    def _tell_move(self, group: SpreadReplicaSet, record: SpreadRecord, now: float) -> None:
         """Say on the workload who moves now and why, and how many will."""
-        if (move := standing.move) is None:
+        if (move := record.move) is None:
             return
-        more = standing.planned - 1
+        more = record.planned - 1
         then = f", and {more} more after it" if more else ""
         message = f"Pod {move.pod.partition('/')[2]} is to move from node {move.node}{then}: {move.reason}"
         self._tell_workload(group, now, "Rebalancing", message)
@@ -330,7 +331,7 @@ class SpreadController(Collector):
     def validate(self) -> None:
         """Check what holds between any two calls; for tests."""
         self.groups.validate()
-        self.rebalancer.validate()
+        self.rebalancer.records.validate()
 
     def collect(self) -> Iterator[Metric]:
         """Metrics of what is known anyway."""
@@ -344,10 +345,10 @@ class SpreadController(Collector):
             ):
                 skew.add_metric((namespace, name, key, action, most), value)
         yield skew
-        standings = list(self.rebalancer.standings.values())
+        records = list(self.rebalancer.records.by_key.values())
         planned = "Pods that would be better off elsewhere, of workloads that may be moved."
         yield GaugeMetricFamily(
-            "berth_rebalance_planned_moves", planned, value=sum(each.planned for each in standings)
+            "berth_rebalance_planned_moves", planned, value=sum(each.planned for each in records)
         )
         done = CounterMetricFamily("berth_rebalance_moves", "Moves whose replacement landed better.")
         done.add_metric((), self.rebalancer.done)

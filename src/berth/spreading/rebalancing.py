@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from berth.engine.execution.rebalancing import (
@@ -39,18 +38,17 @@ from berth.kube.pods import is_active, is_ready, is_terminating
 from berth.kube.selectors import is_guarded
 from berth.kube.well_known import KEEP_SPREAD
 from berth.machines.cache import Cache
-from berth.machines.contract import MoveSource, WantedMove, expect
+from berth.machines.contract import MoveSource, WantedMove
 from berth.machines.mirror import Mirror, pod_key
 from berth.machines.rates import ReturnMemories
 from berth.spreading.groups import (
-    PATIENCE,
     RETURNS,
     ReplacementMemory,
     SpreadGroups,
     SpreadingSettings,
     SpreadReplicaSet,
-    Turns,
 )
+from berth.spreading.records import PATIENCE, SentMove, SpreadPhase, SpreadRecord, SpreadRecords
 
 # Why a group that is uneven stays as it is, besides what the engine says.
 BUDGET, NEW_NODE, BACKED_OFF, UNDER_WAY = "budget", "new-node", "backed-off", "under-way"
@@ -63,45 +61,15 @@ _MOST_PLANNED = 50
 _MOST_ASKED = 20  # whether it is their turn, so that others come to theirs
 
 
-@dataclass(slots=True)
-class _UnderWay:
-    """A move whose eviction was sent, and whose replacement has no node yet."""
-
-    move: Move
-    uid: str
-    at: float
-    known: frozenset[str]  # the uids of the pods that the group had
-    replaced: bool = False  # the replacement has a node
-
-
-@dataclass(slots=True)
-class Standing:
-    """What is thought of one group.
-
-    Attributes:
-        move: What is wanted, when it is its turn.
-        since: From when on.
-        planned: How many moves it takes, this one included, if all others stay.
-        stays_because: Why there is none though it is uneven; empty if there is nothing to say.
-    """
-
-    move: Move | None = None
-    since: float = 0.0
-    planned: int = 0
-    stays_because: str = ""
-
-
-TellTurn = Callable[[SpreadReplicaSet, Standing, float], None]
+TellTurn = Callable[[SpreadReplicaSet, SpreadRecord, float], None]
 
 
 class Rebalancer(MoveSource):
     """Who should move.
 
     Attributes:
-        revision: Grows when other moves are wanted.
         plans: How many were made.
-        turns: Who may move now.
-        standings: By group, of those that may be moved.
+        records: Of the groups that may be moved.
         done: How many replacements went where it helped.
         refusals: How often groups were refused, by reason.
     """
@@ -113,24 +81,26 @@ class Rebalancer(MoveSource):
         self._mirror = mirror
         self._groups = groups
         self._settings = settings
-        self._under_way: dict[Key, _UnderWay] = {}
         self._replacements = ReturnMemories(partial(ReplacementMemory, RETURNS))  # by the uid of the workload
         self._changed_nodes: dict[str, float] = {}
-        self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
+        self._leaving: dict[str, SentMove] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
-        self.revision = 0
         self.plans = 0
-        self.turns = Turns()
-        self.standings: dict[Key, Standing] = {}
+        self.records = SpreadRecords()
         self.done = 0
         self.refusals: Counter[str] = Counter()
 
     # --- what the evicting machine asks -------------------------------------------------------------
 
+    @property
+    def revision(self) -> int:
+        return self.records.revision
+
     def wanted(self) -> Sequence[WantedMove]:
-        mine = (self.standings[key] for key in self.turns.given if key not in self._under_way)
         return [
-            WantedMove(each.move.pod, each.move.reason, each.since) for each in mine if each.move is not None
+            WantedMove(each.move.pod, each.move.reason, each.since)
+            for each in self.records.chosen.values()
+            if each.move is not None and each.sent is None
         ]
 
     def wants(self, pod: str) -> bool:
@@ -142,19 +112,16 @@ class Rebalancer(MoveSource):
         if move is None or group is None or bound is None:
             return False
         known = frozenset(each.metadata.uid or "" for each in self._pods(group))
-        sent = _UnderWay(move, bound.metadata.uid or "", self._now, known)
-        self._under_way[group.key] = self._leaving[pod] = sent
+        self._leaving[pod] = sent = SentMove(move, bound.metadata.uid or "", self._now, known)
+        self.records.send(self.records.of(group.key), sent)
         return True
 
     def _judged(self, pod: str) -> Move | None:
         """The move of a pod as everything is now; None if it should stay."""
         group = self._groups.of(pod_key(pod))
-        sent = None if group is None else self._under_way.get(group.key)
+        record = None if group is None else self.records.chosen.get(group.key)
         # One whose request was not taken is asked again.
-        if group is None or (sent is not None and sent.move.pod != pod):
-            return None
-        wanted = self.standings[group.key].move if group.key in self.turns.given else None
-        if wanted is None or wanted.pod != pod:
+        if group is None or record is None or record.move is None or record.move.pod != pod:
             return None
         how = self.how(group)
         if how.policy is RebalancePolicy.OFF or self._unrest(group):
@@ -166,7 +133,8 @@ class Rebalancer(MoveSource):
         self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
     ) -> Move | str | None:
         """The best move of a group, with those of others made that are under way."""
-        others = [sent.move for key, sent in self._under_way.items() if key != group.key]
+        under_way = self.records.under_way.items()
+        others = [each.sent.move for key, each in under_way if each.sent is not None and key != group.key]
         with supposed(self._mirror.cluster, others):
             return next_move(self._mirror.cluster, self._movable(group, how, only))
 
@@ -183,58 +151,39 @@ class Rebalancer(MoveSource):
         self._now = now
         how = self.how(group)
         if how.policy is RebalancePolicy.OFF:
-            self.forget(group.key)
+            self.records.forget(group.key)
             return None
-        self._settle(group, how)
-        refusal: str | None = UNDER_WAY if group.key in self._under_way else self._unrest(group)
+        record = self.records.of(group.key)
+        self._settle(group, how, record)
         when: float | None = None
-        found: Move | None = None
-        if not refusal:
-            move = self._next(group, how)
-            if isinstance(move, Move):
-                refusal, when = self._obstacle(group, move)
-                found = None if refusal else move
-            else:
-                refusal = move
-        elif refusal == UNDER_WAY:
-            sent = self._under_way[group.key]
-            when = sent.at + _SENT if self._terminates(sent) is False else None
-        self._enter(group, how, found, refusal or "")
+        found: Move | str | None
+        if record.sent is not None:
+            found = UNDER_WAY
+            when = record.sent.at + _SENT if self._terminates(record.sent) is False else None
+        else:
+            found = self._unrest(group) or self._next(group, how)
+            if isinstance(found, Move):
+                obstacle, when = self._obstacle(group, found)
+                found = obstacle or found
+        self._enter(group, how, record, found)
         return when
 
-    def _enter(self, group: SpreadReplicaSet, how: Rebalance, move: Move | None, refusal: str) -> None:
-        known = self.standings.setdefault(group.key, Standing())
-        if refusal and refusal != known.stays_because:
+    def _enter(
+        self, group: SpreadReplicaSet, how: Rebalance, record: SpreadRecord, found: Move | str | None
+    ) -> None:
+        """Take down the move that was found for a group, or why there is none."""
+        refusal = found if isinstance(found, str) else ""
+        if refusal and refusal != record.stays_because:
             self.refusals[refusal] += 1
-        was, known.stays_because = known.move, refusal
-        if move is None:
-            known.move, known.planned = None, 0
-            if refusal != UNDER_WAY:
-                self._end_turn(group.key)
-            return
-        self.turns.asked.discard(group.key)
-        if was is None or (was.pod, was.reason) != (move.pod, move.reason):
-            known.move, known.since = move, self._now
+        record.stays_because = refusal
+        if record.sent is not None:
+            record.move, record.planned = None, 0
+        elif not isinstance(found, Move):
+            self.records.rest(record)
+        elif record.move is None or (record.move.pod, record.move.reason) != (found.pod, found.reason):
             plan = plan_moves(self._mirror.cluster, [self._movable(group, how)], _MOST_PLANNED)[0]
-            known.planned = len(plan) or 1
             self.plans += 1
-            self.revision += group.key in self.turns.given
-
-    def forget(self, key: Key) -> None:
-        """A group is gone, or is not to be moved."""
-        self.standings.pop(key, None)
-        self._under_way.pop(key, None)
-        self._end_turn(key)
-
-    def _end_turn(self, key: Key, replaced: float | None = None) -> None:
-        self.revision += key in self.turns.given
-        self.turns.end(key, replaced)
-
-    def validate(self) -> None:
-        """Check that who may move or is moving is known, and that nobody is both wanted and refused."""
-        expect(self.standings.keys() >= {*self.turns.given, *self._under_way}, "a group was half forgotten")
-        for key, standing in self.standings.items():
-            expect(standing.move is None or not standing.stays_because, "it is to move, and is not", key)
+            self.records.want(record, found, len(plan) or 1, self._now)
 
     # --- whose turn it is ---------------------------------------------------------------------------
 
@@ -244,78 +193,75 @@ class Rebalancer(MoveSource):
         `tell` hears who may move now.
         """
         self._now = now
-        if (until := self.turns.taken_until(now)) is not None:
+        if (until := self.records.taken_until(now)) is not None:
             return until
-        for asked, key in enumerate(self.turns.in_order(self._may_move())):
+        for asked, record in enumerate(self.records.in_order(self._may_move())):
             if asked == _MOST_ASKED:
                 return now
-            ready_from = self._ready_from(key)
+            ready_from = self._ready_from(record)
             if ready_from > now:
                 return ready_from
-            standing = self.standings.get(key)
-            if key in self._under_way or standing is None or standing.move is None:
-                self.turns.asked.add(key)
+            if record.phase is not SpreadPhase.WAITING:
+                record.asked = True
                 continue
-            self.turns.give(key, now)
-            self.revision += 1
-            tell(self._groups.by_key[key], standing, now)
+            self.records.choose(record, now)
+            tell(self._groups.by_key[record.key], record, now)
             return now + PATIENCE
-        self.turns.rest()
+        self.records.begin_anew()
         return None
 
-    def _may_move(self) -> list[Key]:
+    def _may_move(self) -> list[SpreadRecord]:
         """The groups that have a pod to move, or may have one soon."""
         return [
-            key
-            for key, standing in self.standings.items()
-            if (standing.move or key in self._under_way or standing.stays_because in NOWHERE_BETTER)
-            and key not in self.turns.given
+            record
+            for key, record in self.records.by_key.items()
+            if (record.move or record.sent or record.stays_because in NOWHERE_BETTER)
+            and key not in self.records.chosen
             and key in self._groups.by_key
         ]
 
-    def _ready_from(self, key: Key) -> float:
+    def _ready_from(self, record: SpreadRecord) -> float:
         """Judge a group whose turn it may be; until when it is better waited for, in the past for not at all.
 
         That is while its last replacement is not Ready yet and another pod is to follow, and while pods that
         terminate keep it from what is best once they are gone.
         """
-        group, sent = self._groups.by_key[key], self._under_way.get(key)
+        group = self._groups.by_key[record.key]
         how = self.how(group)
-        if sent is not None:
-            follows = not sent.replaced or isinstance(self._next(group, how), Move)
-            return sent.at + PATIENCE if follows else self._now
+        if record.sent is not None:
+            follows = isinstance(self._next(group, how), Move)
+            return record.sent.at + PATIENCE if follows else self._now
         self.look_at(group, self._now)
-        standing = self.standings.get(key)
         self._leaving = {pod: sent for pod, sent in self._leaving.items() if self._terminates(sent)}
-        if standing is None or not self._leaving:
+        if how.policy is RebalancePolicy.OFF or not self._leaving:
             return self._now
         with self._mirror.cluster.without(*self._leaving):
             then = self._next(group, how)
-        now = (standing.move.pod, standing.move.replacement_node) if standing.move is not None else None
+        now = (record.move.pod, record.move.replacement_node) if record.move is not None else None
         if now == ((then.pod, then.replacement_node) if isinstance(then, Move) else None):
             return self._now
         return max(sent.at for sent in self._leaving.values()) + PATIENCE
 
-    def _terminates(self, sent: _UnderWay) -> bool | None:
+    def _terminates(self, sent: SentMove) -> bool | None:
         """Whether the pod that was to go is going; None if it is gone."""
         pod = self._mirror.pod(sent.move.pod)
         return is_terminating(pod) if pod is not None and pod.metadata.uid == sent.uid else None
 
     def whole_plan(self) -> list[Move]:
         """Everything that would be done as it is, of all groups together; nothing if nobody may move now."""
-        if not any(standing.move for standing in self.standings.values()):
+        if not any(record.move for record in self.records.by_key.values()):
             return []
         groups = [
             group
-            for key, standing in sorted(self.standings.items(), key=lambda each: each[0])
-            if (standing.move or standing.stays_because in (*NOWHERE_BETTER, ""))
+            for key, record in sorted(self.records.by_key.items(), key=lambda each: each[0])
+            if (record.move or record.stays_because in (*NOWHERE_BETTER, ""))
             and (group := self._groups.by_key.get(key)) is not None
         ]
         return plan_moves(self._mirror.cluster, [self._movable(each, self.how(each)) for each in groups])[0]
 
     def stuck(self) -> Iterator[Key]:
         """The groups that something elsewhere may help."""
-        return (key for key, standing in self.standings.items() if standing.stays_because in STUCK)
+        return (key for key, record in self.records.by_key.items() if record.stays_because in STUCK)
 
     # --- how ----------------------------------------------------------------------------------------
 
@@ -407,23 +353,23 @@ class Rebalancer(MoveSource):
 
     # --- where replacements went --------------------------------------------------------------------
 
-    def _settle(self, group: SpreadReplicaSet, how: Rebalance) -> None:
+    def _settle(self, group: SpreadReplicaSet, how: Rebalance, record: SpreadRecord) -> None:
         """What became of the move that is under way."""
-        sent = self._under_way.get(group.key)
+        sent = record.sent
         if sent is None:
             return
         if self._terminates(sent) is False:
             if self._now >= sent.at + _SENT:
-                del self._under_way[group.key]  # the request was refused, or lost
+                self.records.lose(record)
             return
         came = [pod for pod in self._pods(group) if pod.metadata.uid not in sent.known]
         unrest = self._unrest(group)
-        if not sent.replaced and (came or sent.move.replacement_node is None or not unrest):
-            sent.replaced = True
-            self._end_turn(group.key, self._now)
+        has_a_node = came or sent.move.replacement_node is None or not unrest
+        if record.phase is SpreadPhase.MOVING and has_a_node:
+            self.records.land(record, self._now)
         if unrest in (SCALING, NOT_READY):
             return
-        del self._under_way[group.key]
+        self.records.settle(record)
         memory = self._memory(group)
         if not came:
             return  # it has fewer pods by now

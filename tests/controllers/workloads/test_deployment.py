@@ -107,6 +107,24 @@ def test_undo_goes_back_to_the_old_replica_set_with_a_new_revision() -> None:
     assert sizes(world) == {"v1": 1}
 
 
+@pytest.mark.parametrize("number", ["²", "٣", "--5", "-5", "", "1_0", "9" * 5000])
+def test_annotations_that_are_no_numbers_are_as_good_as_none(number: str) -> None:
+    """Whoever writes nonsense where the controller keeps its numbers holds nothing up; they begin anew."""
+    world = script(4)
+    kept = (REVISION, "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas")
+    world.change(
+        REPLICA_SETS, world.names(REPLICA_SETS)[0], {"metadata": {"annotations": dict.fromkeys(kept, number)}}
+    )
+    world.change(DEPLOYMENTS, "web", {"metadata": {"annotations": {REVISION: number}}})
+    world.change(DEPLOYMENTS, "web", new_image("v2"))
+    for _ in range(9):
+        world.settle()
+        world.set_ready()
+    world.settle()
+    assert sizes(world) == {"v2": 4}
+    assert world.get(DEPLOYMENTS, "web")["metadata"]["annotations"][REVISION] == "1"
+
+
 def test_recreate_waits_until_every_old_pod_is_gone() -> None:
     """With the Recreate strategy no two revisions run side by side."""
     world = script(2, strategy={"type": "Recreate"})

@@ -61,8 +61,9 @@ def test_pods_that_are_least_useful_go_first() -> None:
     world.change(PODS, a, {"spec": {"nodeName": "n"}})
     world.change(PODS, b, {"spec": {"nodeName": "n"}})
     world.change(PODS, c, {"spec": {"nodeName": "n"}})
-    cost = {"controller.kubernetes.io/pod-deletion-cost": "-5"}
-    world.change(PODS, b, {"metadata": {"annotations": cost}})
+    for pod, cost in ((a, "--5"), (b, "-5")):  # the first is none
+        annotations = {"controller.kubernetes.io/pod-deletion-cost": cost}
+        world.change(PODS, pod, {"metadata": {"annotations": annotations}})
     world.set_ready(a, b)
     world.done.clear()
     for replicas in (3, 2, 1):

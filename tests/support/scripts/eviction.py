@@ -14,7 +14,7 @@ from berth.kube.objects import PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import ADDED, MODIFIED
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Event, Evict, Machine, Outcome, Patch
+from berth.machines.contract import Action, Create, Event, Evict, Outcome, Patch
 from tests.support.builders import EXECUTION, HOSTNAME, ZONE
 from tests.support.scripts.script import Raw, Script
 
@@ -41,7 +41,7 @@ def apart_from(app: str, topology: str = HOSTNAME) -> Raw:
 
 
 class EvictionScript(Script):
-    """A world with the eviction controller in it, whose invariants are checked after every step.
+    """A world with the eviction controller in it.
 
     Attributes:
         decisions: What the controller said it decided.
@@ -69,26 +69,6 @@ class EvictionScript(Script):
         self.machines = [self._machine(self.cache)]
         for (resource, _, _), item in list(self.objects.items()):
             self._tell(Event(resource, ADDED, self.view(resource, item)))
-
-    # --- every step ---------------------------------------------------------------------------------
-
-    def _tell(self, event: Event) -> None:
-        super()._tell(event)
-        self._validate()
-
-    def _round(self) -> bool:
-        busy = super()._round()
-        self._validate()
-        return busy
-
-    def perform(self, machine: Machine, action: Action) -> None:
-        self._validate()
-        super().perform(machine, action)
-        self._validate()
-
-    def _validate(self) -> None:
-        for machine in self.machines:
-            machine.validate()
 
     # --- what there is ------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from berth.fleet.scheduler.fleet_cache import VIEWS
 from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
 from berth.kube.api_resources import VIEWS as OTHERS
 from berth.kube.objects import PartialObjectMetadata
-from berth.machines.contract import Action, Event, Machine
 from tests.support.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster
 from tests.support.scripts.script import Raw, Script
 
@@ -36,20 +35,6 @@ class FleetScript(Script):
     def scheduler(self) -> FleetScheduler:
         machine: FleetScheduler = self.machines[0]
         return machine
-
-    def _tell(self, event: Event) -> None:
-        super()._tell(event)
-        self.validate()
-
-    def perform(self, machine: Machine, action: Action) -> None:
-        self.validate()
-        super().perform(machine, action)
-        self.validate()
-
-    def validate(self) -> None:
-        """After every step records, cache and indexes agree."""
-        for machine in self.machines:
-            machine.validate()
 
     def cluster(self, builder: ClusterBuilder) -> None:
         body = msgspec.to_builtins(builder.build())

@@ -10,7 +10,7 @@ import msgspec
 from berth.engine.state.options import Options
 from berth.kube.api_resources import EVENTS, NODES, PODS, VIEWS, Resource
 from berth.kube.objects import PartialObjectMetadata
-from berth.machines.contract import Action, Bind, Event, Machine
+from berth.machines.contract import Bind
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
 from tests.support.builders import HOSTNAME, ZONE
@@ -18,7 +18,7 @@ from tests.support.scripts.script import Raw, Script
 
 
 class SchedulerScript(Script):
-    """One scheduler, named berth, whose state is in order after every step."""
+    """One scheduler, named berth."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
@@ -26,19 +26,6 @@ class SchedulerScript(Script):
         made = SchedulerSettings(profiles=profiles, **settings)
         self.scheduler = Scheduler(made, clock=lambda: self.now, timer=lambda: 0.0)
         self.machines.append(self.scheduler)
-
-    def _tell(self, event: Event) -> None:
-        super()._tell(event)
-        self.scheduler.validate()
-
-    def _round(self) -> bool:
-        busy = super()._round()
-        self.scheduler.validate()
-        return busy
-
-    def perform(self, machine: Machine, action: Action) -> None:
-        super().perform(machine, action)
-        self.scheduler.validate()
 
     @staticmethod
     def view(resource: Resource, item: Raw) -> Any:

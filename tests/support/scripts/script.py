@@ -39,7 +39,7 @@ _MERGED_BY = {"conditions": "type", "containerStatuses": "name", "reservedFor": 
 
 
 class Script:
-    """A world and some machines in it.
+    """A world and some machines in it; after each of its steps a machine's invariants are checked.
 
     Attributes:
         objects: Everything there is, by (resource, namespace, name).
@@ -170,14 +170,16 @@ class Script:
     def _round(self) -> bool:
         busy = False
         for machine in self.machines:
-            for action in machine.reconcile(self.now):
+            actions = machine.reconcile(self.now)
+            machine.validate()
+            for action in actions:
                 busy = True
                 self.perform(machine, action)
         return busy
 
     # --- the server -------------------------------------------------------------------------------
 
-    def perform(self, machine: Machine, action: Action) -> None:
+    def perform(self, machine: Any, action: Action) -> None:
         self.done.append(action)
         outcome = self.refuse(action)
         if outcome is None:
@@ -187,6 +189,7 @@ class Script:
             except KeyError:
                 outcome = Outcome(at=self.now, code=404, reason="NotFound", message="not found")
         machine.done(action, outcome)
+        machine.validate()
 
     def answer(self, action: Action) -> Outcome:
         resource, namespace, name = action.resource, action.namespace, action.name
@@ -290,6 +293,7 @@ class Script:
         for machine in self.machines:
             if event.resource in machine.watches:
                 machine.handle(event)
+                machine.validate()
 
     @staticmethod
     def view(resource: Resource, item: Raw) -> Any:

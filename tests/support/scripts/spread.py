@@ -11,7 +11,7 @@ from berth.engine.execution.rebalancing import Rebalance, RebalancePolicy
 from berth.kube.api_resources import DEPLOYMENTS, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES
 from berth.kube.well_known import HOSTNAME, ZONE
-from berth.machines.contract import Event, Evict
+from berth.machines.contract import Evict
 from berth.spreading import SpreadController, SpreadingSettings
 from tests.support.scripts.plane import PlaneScript
 from tests.support.scripts.script import Raw, workload
@@ -37,10 +37,6 @@ class SpreadWorld(PlaneScript):
         found = next(each for each in self.machines if isinstance(each, SpreadController))
         assert isinstance(found, SpreadController)
         return found
-
-    def _tell(self, event: Event) -> None:
-        super()._tell(event)
-        self.machine.validate()
 
     def deploy(
         self, name: str, replicas: int, *constraints: Raw, annotations: dict[str, str] | None = None

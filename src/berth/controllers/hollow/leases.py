@@ -14,7 +14,7 @@ from berth.kube.api_resources import LEASES, NODES, Resource
 from berth.kube.objects import Node, PartialObjectMetadata, RawObject
 from berth.kube.times import micro_stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
-from berth.machines.contract import Action, Create, Event, Get, Outcome, Update
+from berth.machines.contract import Action, Create, Event, Get, Outcome, Update, expect
 from berth.machines.requests import new_object
 
 INTERVAL, DURATION = 12.0, 40
@@ -118,3 +118,7 @@ class Leases:
             node.version = outcome.decode(PartialObjectMetadata).metadata.resource_version or ""
         elif outcome.missing or outcome.code == 409:
             node.has_lease, node.version = not outcome.missing, ""
+
+    def validate(self) -> None:
+        """Check that as many nodes are on the wheel as are known; for tests."""
+        expect(sum(map(len, self._wheel)) == len(self._nodes), "the wheel has other nodes", self._wheel)

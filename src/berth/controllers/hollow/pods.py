@@ -13,6 +13,7 @@ from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.admission import AdmissionFailure, admit
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
+from berth.kube.amounts.integers import integer
 from berth.kube.amounts.resource_lists import is_sidecar
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import Container, Key, LivePod, Namespace, Node, RawObject, key_of
@@ -314,8 +315,8 @@ class Kubelets(Controller):
         return started
 
     def _end(self, pod: LivePod, now: float) -> Iterator[Action]:
-        text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
-        code = int(text) if text.isdigit() else 1
+        given = integer((pod.metadata.annotations or {}).get(EXIT_CODE, "0"), 32, least=0)
+        code = 1 if given is None else given
         if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
             yield _report(pod, finished_status(pod, now, code), f"exit code {code}")
             return

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.controllers.hollow import LABEL, is_hollow
+from berth.kube.amounts.integers import integer
 from berth.kube.amounts.resource_names import is_extended
 from berth.kube.api_resources import LEASES, NODES
 from berth.kube.objects import Key, Lease, Node, RawObject
@@ -245,7 +246,10 @@ def _heard(node: Node) -> float:
 def _index(node: Node) -> int:
     """The number its addresses were made from, -1 if they were not."""
     parts = ((node.spec.pod_cidr if node.spec else None) or "").split(".")
-    return int(parts[1]) << 8 | int(parts[2]) if len(parts) == 4 and parts[0] == "10" else -1
+    if len(parts) != 4 or parts[0] != "10":
+        return -1
+    high, low = integer(parts[1], least=0), integer(parts[2], least=0)
+    return -1 if high is None or low is None else high << 8 | low
 
 
 def _kubelet_version(node: Node) -> str | None:

@@ -46,7 +46,7 @@ _Match = tuple[Resource, Any, LivePolicy]
 
 
 class PropagationController(Controller):
-    """Keys are those of bindings.
+    """Makes the binding of every resource that a policy selects; the queue holds keys of bindings.
 
     Attributes:
         kinds: What can be propagated, by apiVersion and kind.

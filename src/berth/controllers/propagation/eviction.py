@@ -31,7 +31,7 @@ TIMEOUT = 600.0  # seconds a task is kept if it never gets one, unless the task 
 
 
 class ClusterEvictionController(Controller):
-    """Keys are those of bindings."""
+    """Takes workloads off clusters whose taints they do not tolerate; the queue holds keys of bindings."""
 
     name = "taint-manager"
     watches = (CLUSTERS, RESOURCE_BINDINGS, CLUSTER_BINDINGS)

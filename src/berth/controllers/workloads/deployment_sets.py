@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.controllers.workloads.pods import wanted
+from berth.kube.amounts.integers import integer
 from berth.kube.amounts.shares import resolved
 from berth.kube.objects import Key, LiveWorkload, RollingUpdate, key_of
 from berth.kube.times import created_at
@@ -27,12 +28,11 @@ Sizes = dict[str, int]  # by the ReplicaSet's name
 
 
 def revision(workload: LiveWorkload) -> int:
-    return _number(workload, REVISION) or 0
+    return _number(workload, REVISION, 64) or 0
 
 
-def _number(workload: LiveWorkload, annotation: str) -> int | None:
-    text = (workload.metadata.annotations or {}).get(annotation, "")
-    return int(text) if text.isdigit() else None
+def _number(workload: LiveWorkload, annotation: str, bits: int = 32) -> int | None:
+    return integer((workload.metadata.annotations or {}).get(annotation, ""), bits, least=0)
 
 
 def _available(replica_set: LiveWorkload) -> int:
@@ -106,7 +106,7 @@ class DeploymentSets:
         given = (self.deployment.metadata.annotations or {}).items()
         current.update({name: value for name, value in given if name not in _OWN_ANNOTATIONS})
         number = max(map(revision, self.old), default=0) + 1
-        known = int(current[REVISION]) if current.get(REVISION, "").isdigit() else 0
+        known = integer(current.get(REVISION, ""), least=0) or 0
         if known < number:
             if known:
                 history = list(filter(None, current.get(REVISION_HISTORY, "").split(",")))

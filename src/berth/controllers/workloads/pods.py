@@ -9,9 +9,9 @@ from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
 from berth.kube.ownership import controller_of, owner_reference
-from berth.kube.pods import is_ready, phase, pod_condition
+from berth.kube.pods import deletion_cost_of, is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
-from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, TRUE, UNKNOWN
+from berth.kube.well_known import PENDING, READY, RUNNING, TRUE, UNKNOWN
 from berth.machines.cache import Cache
 from berth.machines.requests import new_object
 
@@ -65,7 +65,7 @@ def deletion_rank(pod: LivePod, neighbours: dict[str, int], now: float) -> tuple
         bool(pod.spec.node_name),
         order.get(phase(pod), 3),
         is_ready(pod),
-        _deletion_cost(pod),
+        deletion_cost_of(pod),
         -neighbours.get(pod.spec.node_name or "", 0),
         -_age_rank(ready_since, now) if is_ready(pod) else 0,
         -restarts(pod),
@@ -77,14 +77,6 @@ def deletion_rank(pod: LivePod, neighbours: dict[str, int], now: float) -> tuple
 def _age_rank(since: float, now: float) -> int:
     """Younger pods go first, but pods of about the same age are equal: the age on a logarithmic scale."""
     return -int(max(now - since, 1.0)).bit_length()
-
-
-def _deletion_cost(pod: LivePod) -> int:
-    text = (pod.metadata.annotations or {}).get(POD_DELETION_COST, "0")
-    try:
-        return int(text)
-    except ValueError:
-        return 0
 
 
 # --- making -----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from, wanted
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
+from berth.kube.amounts.integers import integer
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim, RawObject, key_of
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
@@ -36,7 +37,7 @@ def pod_name(stateful_set: LiveWorkload, ordinal: int) -> str:
 def ordinal_of(stateful_set: LiveWorkload, pod: LivePod) -> int | None:
     """The pod's number, None if its name is not one of the set's."""
     base, _, number = (pod.metadata.name or "").rpartition("-")
-    return int(number) if base == stateful_set.metadata.name and number.isdigit() else None
+    return integer(number, 32, least=0) if base == stateful_set.metadata.name else None
 
 
 def stateful_pod(

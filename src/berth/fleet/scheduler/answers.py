@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.fleet.scheduler import patches
-from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest, ClaimStep
+from berth.fleet.scheduler.binding_state import BindingPurpose, BindingRecord, ClaimStep
 from berth.fleet.scheduler.group_claims import RETRY, holder, holder_of
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.state import FleetSchedulerState
@@ -28,11 +28,11 @@ class BindingAnswers:
             return
         record.request = 0
         match action.purpose:
-            case BindingRequest.LOOKUP:
+            case BindingPurpose.LOOKUP:
                 self._looked_up(record, outcome)
-            case BindingRequest.CLAIM:
+            case BindingPurpose.CLAIM:
                 self._claim_answered(record, outcome)
-            case BindingRequest.WRITE:
+            case BindingPurpose.WRITE:
                 self._written(record, outcome)
                 self._retry(record, outcome, force=True)
             case _:

@@ -31,7 +31,7 @@ class BindingPhase(Enum):
     SETTLED = "it is where it was decided to be"
 
 
-class BindingRequest(Purpose):
+class BindingPurpose(Purpose):
     """What a request for a binding is about; there is one at a time."""
 
     CLAIM = "claim"

@@ -16,7 +16,7 @@ from berth.engine.state.pod_class import Term
 from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.answers import BindingAnswers
-from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest, PlacementWrite
+from berth.fleet.scheduler.binding_state import BindingPhase, BindingPurpose, BindingRecord, PlacementWrite
 from berth.fleet.scheduler.fleet_cache import UNLISTED_KINDS, VIEWS
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.reasons import RECONCILE, ChangedClusters, is_ours, reason_to_schedule
@@ -185,14 +185,14 @@ class FleetScheduler:
         record = self._state.record(key)
         if record.phase is BindingPhase.CONFIRMING:  # others may be waiting to know where it is
             lookup = Get(resource=binding_resource(key), key=key)
-            return self._state.request(record, BindingRequest.LOOKUP, lookup)
+            return self._state.request(record, BindingPurpose.LOOKUP, lookup)
         if not is_ours(binding, self.settings):
             return None
         if (told := self._state.report(record, record.condition, now)) is not None:
             return told
         if record.claim is not None:
             claim = self._state.claims.next(key, record.claim, binding, now)
-            return self._state.request(record, BindingRequest.CLAIM, claim)
+            return self._state.request(record, BindingPurpose.CLAIM, claim)
         return self._consider(record, binding, now)
 
     def _consider(self, record: BindingRecord, binding: Binding, now: float) -> Action | None:
@@ -203,7 +203,7 @@ class FleetScheduler:
         if wanted is not None:
             return self._schedule(record, binding, wanted, now)
         if (binding.status.scheduler_observed_generation or 0) != (binding.metadata.generation or 0):
-            return self._state.patch(record, BindingRequest.STATUS, patches.observed_patch(binding))
+            return self._state.patch(record, BindingPurpose.STATUS, patches.observed_patch(binding))
         return None
 
     def _is_early(self, record: BindingRecord, now: float) -> bool:
@@ -244,7 +244,7 @@ class FleetScheduler:
         if claim is not None:
             record.begin_claim(claim, reason)
             return self._state.request(
-                record, BindingRequest.CLAIM, self._state.claims.next(key, claim, binding, now)
+                record, BindingPurpose.CLAIM, self._state.claims.next(key, claim, binding, now)
             )
         if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, reason, decision)
@@ -313,7 +313,7 @@ class FleetScheduler:
     def _write(self, record: BindingRecord, patch: RawObject, write: PlacementWrite) -> Action:
         self.cache.assume(record.key, write.targets)
         record.begin_write(write)
-        return self._state.patch(record, BindingRequest.WRITE, patch)
+        return self._state.patch(record, BindingPurpose.WRITE, patch)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if action.purpose is EVENT:

@@ -9,7 +9,7 @@ import msgspec
 from berth.engine.state.pod_class import LabelSet, Term
 from berth.fleet.placement.fleet import PlacementDecision
 from berth.fleet.scheduler import patches
-from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest
+from berth.fleet.scheduler.binding_state import BindingPhase, BindingPurpose, BindingRecord
 from berth.fleet.scheduler.fleet_cache import FleetCache
 from berth.fleet.scheduler.group_claims import GroupClaims
 from berth.fleet.scheduler.patches import ScheduledCondition
@@ -156,20 +156,20 @@ class FleetSchedulerState:
         record.retry_at = when
         self.queue.add_at(record.key, when)
 
-    def request(self, record: BindingRecord, purpose: BindingRequest, action: Action) -> Action:
+    def request(self, record: BindingRecord, purpose: BindingPurpose, action: Action) -> Action:
         """Number a request, so that its answer is known again, and hold the binding back until then."""
         self._requests += 1
         record.request = self._requests
         self.queue.started(record.key, 1)
         return msgspec.structs.replace(action, purpose=purpose, attempt=record.request)
 
-    def patch(self, record: BindingRecord, purpose: BindingRequest, body: RawObject) -> Action:
+    def patch(self, record: BindingRecord, purpose: BindingPurpose, body: RawObject) -> Action:
         key = record.key
         patch = Patch(
             resource=binding_resource(key),
             key=key,
             body=body,
-            subresource="status" if purpose is BindingRequest.STATUS else "",
+            subresource="status" if purpose is BindingPurpose.STATUS else "",
         )
         return self.request(record, purpose, patch)
 
@@ -181,7 +181,7 @@ class FleetSchedulerState:
         record.condition = condition = None if patches.already_said(binding, condition) else condition
         if condition is None:
             return None
-        return self.patch(record, BindingRequest.STATUS, patches.status_patch(binding, condition, now))
+        return self.patch(record, BindingPurpose.STATUS, patches.status_patch(binding, condition, now))
 
     def release_followers(self, record: BindingRecord) -> None:
         """It is known now where a binding is: who waited to follow it may."""
@@ -229,5 +229,6 @@ class FleetSchedulerState:
             expect(record.phase is not wrong, "whether it fits is told differently", record)
         indexed = {*self.unschedulable, *self.cache.assumed}
         expect(self.records.keys() >= indexed, "an index knows a binding that is gone")
+        self.queue.validate()
         self.claims.validate(self.records)
         self.fleet.index.validate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from berth.kube.amounts.integers import integer
 from berth.kube.objects import IntOrString
 
 
@@ -19,6 +20,6 @@ def resolved(value: IntOrString | None, total: int, *, default: IntOrString, up:
         return value
     text = value.strip()
     if not text.endswith("%"):
-        return int(text) if text.lstrip("-").isdigit() else 0
-    share = int(text[:-1]) * total / 100 if text[:-1].isdigit() else 0.0
+        return integer(text) or 0
+    share = (integer(text[:-1], least=0) or 0) * total / 100
     return math.ceil(share) if up else math.floor(share)

@@ -19,9 +19,10 @@ from berth.kube.affinity.annotations import (
     annotated_affinity,
     effective_affinity,
 )
+from berth.kube.amounts.integers import integer
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Affinity, NodeSelectorTerm, ObjectMeta, Pod
-from berth.kube.selectors import GT, LT, parse_int64
+from berth.kube.selectors import GT, LT
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key, render
 from berth.kube.validation.scheduling import check_affinity
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING
@@ -85,7 +86,7 @@ def _check_values(affinity: Affinity, errors: Errors, path: Path) -> None:
             numeric = requirement.operator in (GT, LT)
             for j, value in enumerate(requirement.values or ()):
                 place = (*path, *where, "matchExpressions", i, "values", j)
-                if numeric and parse_int64(value) is None:
+                if numeric and integer(value) is None:
                     errors.invalid(place, value, _NO_NUMBER)
                 if preferred:  # in required terms it was found before
                     errors.invalid_for_each(place, value, names.label_value_errors(value))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from berth.kube import names
+from berth.kube.amounts.integers import deletion_cost
 from berth.kube.objects import (
     LabelSelector,
     LabelSelectorRequirement,
@@ -15,7 +15,7 @@ from berth.kube.objects import (
     ObjectMeta,
     OwnerReference,
 )
-from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, GT, IN, LT, NOT_IN, parse_int64
+from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, GT, IN, LT, NOT_IN
 from berth.kube.validation.errors import Errors, Path, key
 from berth.kube.well_known import MIRROR_POD, NODE_NAME_FIELD, POD_DELETION_COST
 
@@ -24,7 +24,6 @@ NameCheck = Callable[[str], list[str]]
 ANNOTATIONS_SIZE_LIMIT = 256 * 1024
 
 _METADATA: Path = ("metadata",)
-_deletion_cost = re.compile(r"0|[1-9][0-9]*|-[0-9]+").fullmatch
 
 
 def check_metadata(metadata: ObjectMeta, errors: Errors, *, namespaced: bool, name_check: NameCheck) -> None:
@@ -80,8 +79,7 @@ def check_pod_annotations(annotations: Mapping[str, str], node_name: str | None,
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid((*path, key(MIRROR_POD)), annotations[MIRROR_POD], detail)
     cost = annotations.get(POD_DELETION_COST)
-    number = parse_int64(cost) if cost is not None and _deletion_cost(cost) else None
-    if cost is not None and (number is None or not -(2**31) <= number < 2**31):
+    if cost is not None and deletion_cost(cost) is None:
         errors.invalid((*path, key(POD_DELETION_COST)), cost, "must be a 32bit integer")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from berth.kube import names
+from berth.kube.amounts.integers import integer
 from berth.kube.objects import RawObject
 from berth.kube.selectors import (
     DOES_NOT_EXIST,
@@ -21,7 +22,6 @@ from berth.kube.selectors import (
     LT,
     NOT_IN,
     Requirement,
-    parse_int64,
 )
 from berth.server import errors
 from berth.server.fields import at
@@ -200,7 +200,7 @@ def _check_key(key: str) -> None:
 def _check_values(key: str, operator: str, values: set[str]) -> None:
     for value in sorted(values):
         if operator in (GT, LT):
-            if parse_int64(value) is None:
+            if integer(value) is None:
                 detail = "for 'Gt', 'Lt' operators, the value must be an integer"
                 raise _unparsable(f'values[0]: Invalid value: "{value}": {detail}')
         elif messages := names.label_value_errors(value):

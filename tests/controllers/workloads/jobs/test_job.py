@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.workloads.jobs.job import JobController, read_indexes, spelled_indexes
+from berth.controllers.workloads.jobs.job import JobController, index_of, read_indexes, spelled_indexes
 from berth.kube.api_resources import JOBS, PODS
+from berth.kube.objects import LivePod, ObjectMeta
 from berth.kube.times import stamp
 from tests.support.scripts.script import Script
 
@@ -204,6 +205,14 @@ def test_indexes_are_spelled_as_ranges(indexes: set[int], text: str) -> None:
     """Completed indexes are written as ranges and read back."""
     assert text == spelled_indexes(indexes)
     assert indexes == read_indexes(text)
+
+
+@pytest.mark.parametrize("text", ["²", "--5", "1-", "-1", "x", "1-²,,7"])
+def test_what_is_no_index_is_passed_over(text: str) -> None:
+    """A status or an annotation with nonsense in it names no index, and is no error."""
+    assert read_indexes(text) <= {1, 7}
+    annotations = {"batch.kubernetes.io/job-completion-index": text}
+    assert index_of(LivePod(metadata=ObjectMeta(annotations=annotations))) is None
 
 
 def test_the_pods_of_a_job_that_is_gone_are_let_go() -> None:

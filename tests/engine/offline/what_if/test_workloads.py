@@ -36,6 +36,24 @@ def test_scaling_up_and_down(tmp_path: Path) -> None:
     assert len(places(made)) == 1
 
 
+@pytest.mark.parametrize("cost", ["--5", "²", "9" * 20])
+def test_a_deletion_cost_that_is_none_changes_nothing(tmp_path: Path, cost: str) -> None:
+    """Of two pods the one with a low cost goes, whatever the other says."""
+    things = [pod(name, "a1", owner="ReplicaSet/web", app="web") for name in ("web-1", "web-2")]
+    for thing, given in zip(things, (cost, "-1"), strict=True):
+        annotations = {"controller.kubernetes.io/pod-deletion-cost": given}
+        thing["metadata"] |= {"uid": given, "annotations": annotations}  # a server has admitted it
+    found = after(tmp_path, "scale rs/web=1", *NODES, workload("ReplicaSet", "web", 2), *things)
+    assert [gone.pod for gone in found.gone] == ["web-2"]
+
+
+@pytest.mark.parametrize("replicas", ["²", "--5", "-1", "2147483648", ""])
+def test_a_number_of_replicas_that_is_none_is_told(tmp_path: Path, replicas: str) -> None:
+    """A scaling needs a number that Kubernetes would take."""
+    with pytest.raises(WhatIfError, match="write KIND/NAME=REPLICAS"):
+        after(tmp_path, f"scale deploy/web={replicas}", *NODES, workload("Deployment", "web", 3))
+
+
 def test_a_stateful_set_loses_its_last_pods(tmp_path: Path) -> None:
     """Scaled down, the highest ordinals go; scaled up, they come again."""
     made = world(tmp_path, *NODES, workload("StatefulSet", "db", 3))

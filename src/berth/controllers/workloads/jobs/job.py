@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import pod_from, restarts
+from berth.kube.amounts.integers import integer
 from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import Key, LiveJob, LivePod, RawObject, UncountedPods, key_of
@@ -126,8 +127,7 @@ def ended_at(pod: LivePod) -> float:
 
 
 def index_of(pod: LivePod) -> int | None:
-    text = (pod.metadata.annotations or {}).get(JOB_COMPLETION_INDEX, "")
-    return int(text) if text.isdigit() else None
+    return integer((pod.metadata.annotations or {}).get(JOB_COMPLETION_INDEX, ""), least=0)
 
 
 def missing_indexes(count: Tally) -> list[int]:
@@ -139,9 +139,11 @@ def missing_indexes(count: Tally) -> list[int]:
 def read_indexes(text: str) -> set[int]:
     """``1,3-5`` as numbers."""
     found: set[int] = set()
-    for part in filter(None, text.split(",")):
+    for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+        begin, end = integer(first, least=0), integer(last or first, least=0)
+        if begin is not None and end is not None:
+            found.update(range(begin, end + 1))
     return found
 
 

@@ -13,6 +13,7 @@ from berth.engine.offline.scheduling.preemption import unbound
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.placement.group_placement import NoNode
+from berth.kube.amounts.integers import integer
 from berth.kube.objects import ObjectMeta, Pod, Workload
 from berth.kube.pods import is_terminating
 from berth.kube.workloads.pod_templates import stateful_claims, with_claims
@@ -96,9 +97,9 @@ def _further_ones(snapshot: Snapshot, like: Entry, view: Workload | None) -> Cal
         return lambda number: named(f"{like.name} and {number + 1} more")  # no pod can be called that
     mine = [pod.name for pod in snapshot.pods if (pod.namespace, pod.owner) == (like.namespace, like.owner)]
     base = view.metadata.name or ""
-    ordinals = (name.rpartition("-")[2] for name in mine)
+    ordinals = (integer(name.rpartition("-")[2], 32, least=0) for name in mine)
     first = (view.spec.ordinals.start if view.spec.ordinals else None) or 0
-    begin = max((int(ordinal) + 1 for ordinal in ordinals if ordinal.isdigit()), default=first)
+    begin = max((ordinal + 1 for ordinal in ordinals if ordinal is not None), default=first)
 
     def following(number: int) -> Entry:
         name = f"{base}-{begin + number}"

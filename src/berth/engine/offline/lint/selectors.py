@@ -13,6 +13,7 @@ from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
 from berth.engine.state.spread_constraints import Constraint, read_constraints
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.affinity.anti_affinity import excesses
+from berth.kube.amounts.integers import integer
 from berth.kube.objects import Job, ReplicationController, Workload
 from berth.kube.selectors import (
     GT,
@@ -20,7 +21,6 @@ from berth.kube.selectors import (
     LT,
     Requirement,
     Selector,
-    parse_int64,
     parse_label_selector,
     selector_from_labels,
 )
@@ -81,7 +81,7 @@ def _has_value(requirements: list[Requirement]) -> bool:
     named = {value for requirement in requirements for value in requirement.values}
     values: set[str | None] = {None, "~", *named}  # no label can have the second
     if any(requirement.operator in (GT, LT) for requirement in requirements):
-        numbers = [number for number in map(parse_int64, named) if number is not None]
+        numbers = [number for number in map(integer, named) if number is not None]
         steps = range(-len(named) - 1, len(named) + 2)  # beyond all that are excluded one by one
         values |= {str(number + step) for number in numbers for step in steps}
     return any(all(r.matches_value(value) for r in requirements) for value in values)

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from berth.engine.offline.scheduling.setup import SchedulerSetup
+from berth.kube.amounts.integers import integer
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.names import label_key_errors, label_value_errors
 from berth.kube.objects import Node
@@ -254,9 +255,10 @@ def _add(text: str, files: Files) -> NodeAddition | ObjectApplication:
 
 def _scale(text: str) -> WorkloadScaling:
     workload, sign, replicas = text.rpartition("=")
-    if not sign or not workload or not replicas.isdigit():
+    number = integer(replicas, 32, least=0)
+    if not sign or not workload or number is None:
         raise WhatIfError(f"--scale {text}: write KIND/NAME=REPLICAS, such as deploy/web=12")
-    return WorkloadScaling(workload, int(replicas))
+    return WorkloadScaling(workload, number)
 
 
 _PARSERS: dict[str, Callable[[str], ClusterChange]] = {

@@ -17,11 +17,11 @@ from berth.engine.offline.what_if.lookup import workload_of
 from berth.engine.offline.what_if.outcome import RolloutProgress
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, eligibility_of, strategy_of
+from berth.kube.amounts.integers import integer
 from berth.kube.amounts.shares import or_one, resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
-from berth.kube.pods import is_terminating
-from berth.kube.well_known import POD_DELETION_COST
+from berth.kube.pods import deletion_cost_of, is_terminating
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 SCALABLE = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
@@ -86,7 +86,7 @@ def least_useful(entries: Sequence[Entry], manifest: Manifest) -> list[Entry]:
         key=lambda entry: (
             bool(entry.pod.spec.node_name),
             may_be_ready(entry.pod),
-            _deletion_cost(entry),
+            deletion_cost_of(entry.pod),
             -beside[entry.pod.spec.node_name],
             ages.index(entry.created or "~"),
             entry.key,
@@ -95,13 +95,8 @@ def least_useful(entries: Sequence[Entry], manifest: Manifest) -> list[Entry]:
 
 
 def _ordinal(entry: Entry) -> int:
-    text = entry.name.rpartition("-")[2]
-    return int(text) if text.isdigit() else -1
-
-
-def _deletion_cost(entry: Entry) -> int:
-    text = (entry.pod.metadata.annotations or {}).get(POD_DELETION_COST, "0")
-    return int(text) if text.lstrip("-").isdigit() else 0
+    ordinal = integer(entry.name.rpartition("-")[2], 32, least=0)
+    return -1 if ordinal is None else ordinal
 
 
 # --- making pods ---------------------------------------------------------------------------------------
