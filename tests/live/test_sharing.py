@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from berth.kube.objects import LivePod, Pod
 from berth.live.sharing import MOST_PARTS, SharedParts
 from tests.support.builders import make_pod
-from tests.support.pod_strategies import running_pods
+from tests.support.generated.pod_strategies import running_pods
 
 
 def decoded(pod: Pod) -> Pod:
