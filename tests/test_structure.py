@@ -94,13 +94,22 @@ def test_docstrings_begin_with_what_it_is() -> None:
     assert listed == []
 
 
+def types_of(path: Path) -> Iterator[str]:
+    """The classes of a module, and the other names it has for types: those in camel case it assigns to."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+            yield from (target.id,) if target.id[0].isupper() and not target.id.isupper() else ()
+
+
 def test_a_public_class_name_exists_once() -> None:
-    """No two modules of Berth define a public class of one name, so that a name says which one is meant."""
+    """No two modules define a public class or alias of one name, so that a name says which one is meant."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in modules(SOURCE):
-        for node in nodes_of(path):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(name_of(path))
+        for name in types_of(path):
+            if not name.startswith("_"):
+                places[name].append(name_of(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from berth.cli.input.validating import IGNORE, STRICT, WARN, unknown_in
 from berth.cli.output.documents import (
-    Document,
     audit_document,
     explanation_document,
     simulation_document,
@@ -26,7 +25,7 @@ from berth.engine.state.options import Options
 from berth.fleet.offline.simulation import simulate as simulate_fleet
 from berth.fleet.state.options import FleetOptions
 from berth.kube.manifests.manifest import ManifestError
-from berth.kube.objects import RawObject
+from berth.kube.objects import Document, RawObject
 from berth.live.listing import Listing
 from berth.web.questions import CommandDocuments
 

@@ -20,7 +20,7 @@ from berth.eviction.reports import (
     CONTROLLERS,
     EvictionMetrics,
     EvictionReports,
-    Tell,
+    TellEviction,
     gauge,
 )
 from berth.eviction.safety import EvictionGates
@@ -57,7 +57,7 @@ class AffinityEviction(Collector):
         settings: EvictionSettings | None = None,
         *,
         metrics: EvictionMetrics | None = None,
-        tell: Tell = silent,
+        tell: TellEviction = silent,
     ) -> None:
         self._settings = settings = settings or EvictionSettings()
         self._cache = cache
@@ -209,9 +209,9 @@ class AffinityEviction(Collector):
         halts = self.halts.halts
         shares = {domain: halt.share for domain, halt in halts.items()}
         yield gauge("affinity_evictions_halted", halted, "domain", shares)
-        moving = "Pods of a halted domain that have a place and go one by one."
-        numbers = {domain: halt.moving for domain, halt in halts.items()}
-        yield gauge("affinity_evictions_one_by_one", moving, "domain", numbers)
+        one_by_one = "Pods of a halted domain that have a place and go one by one."
+        numbers = {domain: halt.one_by_one for domain, halt in halts.items()}
+        yield gauge("affinity_evictions_one_by_one", one_by_one, "domain", numbers)
         staying = (
             "Pods of a halted domain that stay: no node would take their replacement, or nobody makes one."
         )

@@ -104,7 +104,7 @@ class EvictionPlan:
                     domain=domains[target.pod],
                     unplaceable=replacements.get(target.pod, "") is None,
                     since=since[target.pod],
-                    movable=target.pod in halted and self._moves(target, replacements.get(target.pod)),
+                    one_by_one=target.pod in halted and self._allowed(target, replacements.get(target.pod)),
                     move=moves.get(target.pod),
                 )
                 for target in targets
@@ -123,24 +123,24 @@ class EvictionPlan:
         asked = found[start : start + MOST_HALTED]
         return asked, {target.pod for target in found} - {target.pod for target in asked}
 
-    def _moves(self, target: PodToEvict, replacement: str | None) -> bool:
+    def _allowed(self, target: PodToEvict, replacement: str | None) -> bool:
         pod = self._state.pod(target.pod)
-        return pod is not None and self._halts.ceiling.moves(pod.metadata, replacement)
+        return pod is not None and self._halts.ceiling.allows(pod.metadata, replacement)
 
     def _count(
         self, before: Mapping[str, Halt], halted: set[str], unasked: set[str]
     ) -> tuple[list[Halt], list[str]]:
         """Say of every halt how many may move, and of how many it is known that they may not."""
         found = [planned for planned in self.order if planned.pod in halted]
-        moving = Counter(planned.domain for planned in found if planned.movable)
-        staying = Counter(p.domain for p in found if not p.movable and p.pod not in unasked)
-        self._first_asked = 0 if moving else self._first_asked + MOST_HALTED
-        self._halts.count(moving, staying)
+        one_by_one = Counter(planned.domain for planned in found if planned.one_by_one)
+        staying = Counter(p.domain for p in found if not p.one_by_one and p.pod not in unasked)
+        self._first_asked = 0 if one_by_one else self._first_asked + MOST_HALTED
+        self._halts.count(one_by_one, staying)
         after = self._halts.halts
         news = [
             halt
             for domain, halt in after.items()
-            if domain not in before or bool(halt.moving) != bool(before[domain].moving)
+            if domain not in before or bool(halt.one_by_one) != bool(before[domain].one_by_one)
         ]
         return news, [domain for domain in before if domain not in after]
 

@@ -145,7 +145,7 @@ class EvictionDecision:
         return self.what in _RESULTS
 
 
-Tell = Callable[[EvictionDecision], None]
+TellEviction = Callable[[EvictionDecision], None]
 
 
 # --- everyone who is to hear of them --------------------------------------------------------------
@@ -158,7 +158,7 @@ class EvictionReports:
         recorder: The events that are to be written.
     """
 
-    def __init__(self, metrics: EvictionMetrics, tell: Tell) -> None:
+    def __init__(self, metrics: EvictionMetrics, tell: TellEviction) -> None:
         self.recorder = Recorder(CONTROLLERS[NODE_KIND])
         self._metrics = metrics
         self._log = tell
@@ -230,7 +230,7 @@ class EvictionReports:
         details = _cause_of(planned)
         details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
         if halt is not None:
-            details["oneByOne" if planned.movable else "halted"] = name_of(halt.domain)
+            details["oneByOne" if planned.one_by_one else "halted"] = name_of(halt.domain)
         self._metrics.would.labels(planned.kind).inc()
         self._tell(now, WOULD_EVICT, planned.pod, **details)
 
@@ -255,7 +255,7 @@ class EvictionReports:
         """A domain is halted: nobody goes, or only who has a place; `kind` is what for."""
         where = name_of(halt.domain)
         what, reason, how = HALTED, "EvictionsHalted", f"are halted in {where}"
-        if halt.moving:
+        if halt.one_by_one:
             what, reason, how = ONE_BY_ONE, "EvictionsOneByOne", f"go one by one in {where}"
         message = (
             f"Affinity evictions {how}: {halt}, more than {max_share:.0%}; {halt.outlook}. "
@@ -267,7 +267,7 @@ class EvictionReports:
         for node in nodes[:_MOST_NODES]:
             self.recorder.record(now, NODES, node, WARNING, reason, message, component=CONTROLLERS[kind])
         details = {"share": round(halt.share, 3), "going": halt.going, "running": halt.running}
-        self._tell(now, what, where, **details, moving=halt.moving, staying=halt.staying)
+        self._tell(now, what, where, **details, moving=halt.one_by_one, staying=halt.staying)
 
     def resumed(self, domain: str, home: Namespace | None, now: float) -> None:
         if home is not None:

@@ -88,9 +88,9 @@ class EvictionHalts:
             domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
         }
 
-    def count(self, moving: Mapping[str, int], staying: Mapping[str, int]) -> None:
+    def count(self, one_by_one: Mapping[str, int], staying: Mapping[str, int]) -> None:
         """How many may move from the domains, and how many may not."""
-        self.halts = counted_halts(self.halts, moving, staying)
+        self.halts = counted_halts(self.halts, one_by_one, staying)
 
     def of(self, domain: str) -> Halt | None:
         """The halt that the pods of a domain are under."""
@@ -353,7 +353,7 @@ class EvictionGates:
     def obstacle(self, attempt: EvictionAttempt, now: float) -> tuple[str, float | None]:
         """What a pod has to wait for, empty for nothing; and until when at the longest."""
         halt = self.halts.of(attempt.planned.domain)
-        if halt is not None and not attempt.planned.movable:
+        if halt is not None and not attempt.planned.one_by_one:
             return _held(HALTED, halt), None
         if attempt.not_before > now:
             return REFUSED if attempt.refused else attempt.obstacle or RATE, attempt.not_before
@@ -385,8 +385,8 @@ class EvictionGates:
         planned = attempt.planned
         if (halt := self.halts.of(planned.domain)) is None:
             return True
-        movable = self.halts.ceiling.moves(attempt.pod.metadata, attempt.replacement)
-        if not movable or planned.unplaceable:
+        one_by_one = self.halts.ceiling.allows(attempt.pod.metadata, attempt.replacement)
+        if not one_by_one or planned.unplaceable:
             return False
         return not self.under_way.turn_is_taken(halt.domain, attempt.pod, now)
 

@@ -25,7 +25,7 @@ from berth.machines.mirror import Mirror
 
 # --- one pod: only data; `lifecycle` has the transitions from phase to phase -----------------------
 
-Rule = tuple[str, str]  # kind and path
+RuleKey = tuple[str, str]  # kind and path
 # What a pod goes for: a rule about its node, one about other pods, or a better place.
 NODE_KIND, POD_KIND, SPREAD_KIND = "node", "pod", "rebalancing"
 
@@ -76,7 +76,7 @@ class PlannedEviction:
         target: The pod, and the violations that its going heals.
         domain: The topology domain it runs in, empty if its node is in none.
         unplaceable: It was asked where the replacement would go, and there is no such node.
-        movable: It may go from a halted domain: there is such a node, and somebody to make the replacement.
+        one_by_one: It may go from a halted domain: an owner makes a replacement, and a node would take that.
         since: When the first of the violations was seen.
         move: Nothing is broken that it would have to go for, but it would be better off elsewhere.
     """
@@ -86,7 +86,7 @@ class PlannedEviction:
     domain: str
     unplaceable: bool
     since: float
-    movable: bool = False
+    one_by_one: bool = False
     move: WantedMove | None = None
 
     @property
@@ -166,7 +166,7 @@ class PodRecord:
     arrived: float | None = None
     invalid: str = ""
     told_invalid: str = ""
-    violations: dict[Rule, OpenViolation] = field(default_factory=dict)
+    violations: dict[RuleKey, OpenViolation] = field(default_factory=dict)
     phase: EvictionPhase = EvictionPhase.STAYING
     attempt: EvictionAttempt | None = None
     recheck_at: float | None = None
@@ -175,7 +175,7 @@ class PodRecord:
 # --- what is broken -------------------------------------------------------------------------------
 
 
-def rule_of(violation: RuleViolation) -> Rule:
+def rule_of(violation: RuleViolation) -> RuleKey:
     return (violation.kind, violation.path or "")
 
 
@@ -192,7 +192,7 @@ class OpenViolations:
         self._open: dict[str, PodRecord] = {}
         self._on: dict[str, dict[str, PodRecord]] = {}
         # In the order in which their time is over, since everyone is given the same.
-        self._in_grace: dict[tuple[str, Rule], float] = {}
+        self._in_grace: dict[tuple[str, RuleKey], float] = {}
         self.counts: Counter[str] = Counter()
         self.revision = 0
 

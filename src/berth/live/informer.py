@@ -35,12 +35,12 @@ ABSENT = 5.0
 _SHORT = 1.0  # seconds in which a watch that says nothing should not end
 
 
-class View(Protocol):
+class WatchedView(Protocol):
     @property
     def metadata(self) -> ObjectMeta: ...
 
 
-_V = TypeVar("_V", bound=View)
+_V = TypeVar("_V", bound=WatchedView)
 Consumer = Callable[[Event], None]
 Trouble = Callable[[Resource, ApiError | None], None]
 
@@ -296,6 +296,6 @@ def _is_before(version: str, other: str) -> bool:
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
-def _version(entry: tuple[Key, View]) -> int:
+def _version(entry: tuple[Key, WatchedView]) -> int:
     version = entry[1].metadata.resource_version or ""
     return int(version) if version.isdecimal() else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -34,7 +34,7 @@ from berth.kube.api_resources import (
     versions_of,
 )
 from berth.kube.karmada import Binding
-from berth.kube.manifests.manifest import Manifest, listed
+from berth.kube.manifests.manifest import Manifest, Progress, listed
 from berth.kube.objects import Pod
 from berth.kube.pods import group_of
 from berth.kube.versions import NEWEST, ServerVersion, version_of_server
@@ -49,8 +49,7 @@ from berth.live.errors import (
     Unreachable,
 )
 
-Found = dict[Resource, list[msgspec.Raw] | None]  # None for what has to be left out
-Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
+ListedObjects = dict[Resource, list[msgspec.Raw] | None]  # None for what has to be left out
 
 REQUIRED = (NODES, PODS)
 CONTEXT = (NAMESPACES, *OWNERS, PRIORITY_CLASSES)
@@ -132,7 +131,7 @@ def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Reso
     return [resource for resource in NAMED if resource in named]
 
 
-def _manifests(found: Found, url: str) -> list[Manifest]:
+def _manifests(found: ListedObjects, url: str) -> list[Manifest]:
     manifests: list[Manifest] = []
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, url)
@@ -158,7 +157,7 @@ class Lister:
         self._counts: dict[Resource, tuple[int, int]] = {}
         self.notes: list[str] = []
 
-    async def all(self, resources: Iterable[Resource]) -> Found:
+    async def all(self, resources: Iterable[Resource]) -> ListedObjects:
         """What there is of each resource; None for those that have to be left out.
 
         Raises:

@@ -21,6 +21,7 @@ from berth import __version__
 from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.manifests.manifest import ManifestError
+from berth.kube.objects import Document
 from berth.kube.well_known import BERTH_API_VERSION, JSON
 from berth.live.component.endpoint import listen
 from berth.live.component.serving import answering
@@ -30,7 +31,7 @@ from berth.sockets import url_host
 from berth.web import questions
 from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet
-from berth.web.questions import Analyst, CommandDocuments, EndedError, Question
+from berth.web.questions import Analyst, CommandDocuments, EndedError, PageQuestion
 from berth.web.sessions import Guard, Sessions, said
 from berth.web.sources import ClusterSource
 
@@ -56,7 +57,7 @@ class PageServer:
         self._overview: tuple[object, bytes, bytes] | None = None  # of which state, plain and compressed
 
     def app(self) -> Starlette:
-        asked: dict[str, Question] = {
+        asked: dict[str, PageQuestion] = {
             "constraints": questions.constraints,
             "pending": questions.pending,
             "audit": self._documents.audit,
@@ -100,7 +101,7 @@ class PageServer:
         _, content, packed = self._overview
         return _answer(request, content, packed)
 
-    def _document(self) -> questions.Document:
+    def _document(self) -> Document:
         source = self._source
         return {
             "apiVersion": BERTH_API_VERSION,
@@ -134,7 +135,7 @@ class PageServer:
         return await self._read(request, self._source.node(request.path_params["name"]))
 
     async def events(self, request: Request) -> Response:
-        async def listed() -> questions.Document:
+        async def listed() -> Document:
             items = await self._source.events()
             return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
 
@@ -190,7 +191,7 @@ class PageServer:
         name = f"what-if {msgspec.json.encode(asked, order='sorted').decode()}"
         return await self._ask(request, name, lambda snapshot: judge(snapshot, asked))
 
-    async def _ask(self, request: Request, name: str, question: Question) -> Response:
+    async def _ask(self, request: Request, name: str, question: PageQuestion) -> Response:
         if self._source.loading:
             return said(503, "The cluster is still being read.")
         try:

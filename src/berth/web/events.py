@@ -28,7 +28,7 @@ _CAUSES = {NODE_KIND: RULE, POD_KIND: RULE, SPREAD_KIND: EVENNESS}
 _EVICTIONS = {reason: _CAUSES[kind] for kind, reason in EVENTS.items()} | {"TaintManagerEviction": TAINT}
 _REFUSALS = {reason: _CAUSES[kind] for kind, reason in FAILURES.items()}
 _EVICTED = re.compile(
-    r"Evicted: (?P<broken>.*?)(?:\. (?P<landing>Its replacement would go to .*|No node could .*)\.)?$"
+    r"Evicted: (?P<broken>.*?)(?:\. (?P<place>Its replacement would go to .*|No node could .*)\.)?$"
 )
 _KEPT = "Cancelling deletion"  # a taint was taken off in time
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
@@ -122,7 +122,7 @@ def _new(event: RawObject, cause: str) -> Story:
         "broken": event["message"],
         "refused": None,
         "evicted": False,
-        "landing": None,
+        "place": None,
         "replacement": None,
     }
 
@@ -137,7 +137,7 @@ def _evicted(story: Story, event: RawObject) -> None:
     message = event["message"] or ""
     story["time"], story["evicted"] = event["time"], not message.startswith(_KEPT)
     if found := _EVICTED.match(message):
-        story["broken"], story["landing"] = found["broken"], found["landing"] and f"{found['landing']}."
+        story["broken"], story["place"] = found["broken"], found["place"] and f"{found['place']}."
 
 
 def _name_taints(stories: dict[Key, Story], events: list[RawObject], nodes: Mapping[str, NodeRow]) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
-from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.objects import Document, LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import (
     BERTH_API_VERSION,
     PREFERRED_DURING_SCHEDULING,
     REQUIRED_DURING_SCHEDULING,
 )
-
-Document = dict[str, Any]
 
 TOGETHER, APART = "together", "apart"
 _GROUPS = {"affinityGroup": TOGETHER, "antiAffinityGroup": APART}

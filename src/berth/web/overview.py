@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from berth.engine.state.requests import pod_requests, units_of
-from berth.kube.objects import Key, Node, Pod
+from berth.kube.objects import Document, Key, Node, Pod
 from berth.kube.pods import is_terminating, phase, pod_condition
 from berth.kube.taints import unready
 from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
-
-Document = dict[str, Any]
 
 NOT_READY = "NotReady"
 NO_CHANGES: Document = {"nodes": [], "pods": [], "goneNodes": [], "gonePods": []}

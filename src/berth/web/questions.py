@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
 
 import msgspec
 from msgspec import to_builtins
@@ -25,7 +24,7 @@ from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import ConstraintDomains, constraint_domains
-from berth.kube.objects import RawObject
+from berth.kube.objects import Document, RawObject
 from berth.kube.well_known import BERTH_API_VERSION
 from berth.live.listing import Listing
 from berth.web.sources import ClusterSource
@@ -33,8 +32,6 @@ from berth.web.sources import ClusterSource
 _AVAILABLE = "nodes are available: "
 _COUNTED = re.compile(r"(?:^|, )(\d+) ")
 _MOST_PODS = 50  # of one workload that are named
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +145,7 @@ def explanation(snapshot: Snapshot, namespace: str, name: str, documents: Comman
 # --- answering -----------------------------------------------------------------------------------------
 
 
-Question = Callable[[Snapshot], object]
+PageQuestion = Callable[[Snapshot], object]
 _REST = 3.0  # how many times as long as an answer took nobody works on the next one
 _KEPT = 64  # answers
 
@@ -166,7 +163,7 @@ class _Answer:
 
 
 # What is asked on its way to the thread, and what waits for the answer.
-_Asked = tuple[Callable[[], bytes], Future[bytes]]
+_Job = tuple[Callable[[], bytes], Future[bytes]]
 
 
 class EndedError(Exception):
@@ -178,13 +175,13 @@ class Analyst:
 
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
-        self._questions: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._questions: SimpleQueue[_Job | None] = SimpleQueue()
         # Nobody waits for it at the end: a question that takes minutes must not keep a page from closing.
         threading.Thread(target=_work, args=(self._questions,), name="analyst", daemon=True).start()
         self._answers: dict[str, _Answer] = {}
         self._asked: dict[str, asyncio.Task[_Answer]] = {}
 
-    async def ask(self, name: str, question: Question) -> bytes:
+    async def ask(self, name: str, question: PageQuestion) -> bytes:
         """The answer as JSON, of the cluster as it is now or later; who asks the same gets the same.
 
         Raises:
@@ -198,7 +195,7 @@ class Analyst:
             answer = await self._next(name, question)
         return answer.content
 
-    async def _next(self, name: str, question: Question) -> _Answer:
+    async def _next(self, name: str, question: PageQuestion) -> _Answer:
         task = self._asked.get(name)
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._answer(name, question))
@@ -208,7 +205,7 @@ class Analyst:
             raise EndedError
         return task.result()
 
-    async def _answer(self, name: str, question: Question) -> _Answer:
+    async def _answer(self, name: str, question: PageQuestion) -> _Answer:
         if (known := self._answers.get(name)) is not None:
             await asyncio.sleep(known.rest(time.monotonic()))
         version, snapshot = self._source.version, self._source.snapshot
@@ -229,7 +226,7 @@ class Analyst:
             task.cancel()
 
 
-def _work(questions: SimpleQueue[_Asked | None]) -> None:
+def _work(questions: SimpleQueue[_Job | None]) -> None:
     while (asked := questions.get()) is not None:
         work, future = asked
         if future.set_running_or_notify_cancel():

@@ -129,12 +129,12 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     Exit code 0: nothing found of at least --fail-on; 1: something; 2: bad input.
     """
     files = (*flags["paths"], *flags["files"])
-    given = _read_given(files, flags["cluster"], flags["kubeconfig"], flags["context"])
+    inputs = _read_inputs(files, flags["cluster"], flags["kubeconfig"], flags["context"])
     ignored = frozenset(code for codes in flags["ignore"] for code in codes)
-    result = _linted(given, flags, ignored)
-    placed = _placed(result, Positions(given.stdin))
-    bad = [] if flags["lenient"] else given.unusable
-    notes = [str(error) for error in given.unread if error not in bad]
+    result = _linted(inputs, flags, ignored)
+    placed = _placed(result, Positions(inputs.stdin))
+    bad = [] if flags["lenient"] else inputs.unusable
+    notes = [str(error) for error in inputs.unread if error not in bad]
     for note in notes:
         tell("note", note)
     worst = result.worst()
@@ -150,7 +150,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
 
 
 @dataclass(slots=True)
-class _Given:
+class _Inputs:
     """What was read.
 
     Attributes:
@@ -175,9 +175,9 @@ class _Given:
         return [error for error in self.unread if error.source is None or not self.files]
 
 
-def _read_given(
+def _read_inputs(
     files: Sequence[str], cluster: Sequence[str], kubeconfig: str | None, context: str | None
-) -> _Given:
+) -> _Inputs:
     """The files, over a dump or a live cluster; without files the live cluster is judged itself."""
     live = kubeconfig is not None or context is not None
     if cluster and live:
@@ -193,12 +193,12 @@ def _read_given(
             with progress_bar("reading the cluster") as progress:
                 around = load(cluster, progress=progress) if cluster else []
         if not files:
-            return _Given(around)
+            return _Inputs(around)
         stdin = sys.stdin.buffer.read() if STDIN in files else b""
         refused: list[ManifestError] = []
         with progress_bar("reading") as progress:
             loaded = load(files, io.BytesIO(stdin), progress, refused.append)
-    return _Given(loaded, around, refused, stdin)
+    return _Inputs(loaded, around, refused, stdin)
 
 
 def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
@@ -214,20 +214,20 @@ def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
 # --- judging --------------------------------------------------------------------------------------
 
 
-def _linted(given: _Given, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
+def _linted(inputs: _Inputs, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
     options = Options(
         version=VERSIONS[flags["kubernetes_version"]],
         daemon_namespaces=flags["daemon_namespaces"],
         gates=gates_of(flags["feature_gates"]),
     )
-    karmada = any(map(is_karmadas, given.files))
+    karmada = any(map(is_karmadas, inputs.files))
     found = policy_findings(
-        given.files, given.around, flags["affinity_label_keys"], flags["anti_affinity_label_keys"]
+        inputs.files, inputs.around, flags["affinity_label_keys"], flags["anti_affinity_label_keys"]
     )
     judged = LintInput(
-        files=given.files,
-        around=given.around,
-        refused=given.refused,
+        files=inputs.files,
+        around=inputs.around,
+        refused=inputs.refused,
         strict=None if flags["validate"] == IGNORE else flags["validate"] == STRICT,
         custom=karmada_schemas() if karmada else None,
         options=options,

@@ -207,7 +207,7 @@ def _scenario(file: str, text: str, value: object, files: ChangeFiles) -> Scenar
 
 # What a live cluster is asked for beside what placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
-Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Comparison
+_Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Comparison
 
 
 @click.command("what-if", cls=ChangesInOrder)
@@ -279,7 +279,7 @@ class _Question:
         if steps is not None:
             return self._show("ScenarioOutcome", run_scenario(steps, self._world), scenario_report)
         world = self._world(reasons=every is None and fitted is None)
-        found: Answer
+        found: _Answer
         if every is not None:
             make(world, changes)
             with progress_bar("losing each in turn") as progress:
@@ -294,7 +294,7 @@ class _Question:
             found = what_if(world, changes, progress)
         return self._show("WhatIf", found, report)
 
-    def _show(self, kind: str, found: Answer, report: Callable[..., Iterable[str]]) -> bool:
+    def _show(self, kind: str, found: _Answer, report: Callable[..., Iterable[str]]) -> bool:
         document = partial(what_if_document, kind, found, self._snapshot)
         present(self._flags["form"], document, partial(report, found))
         return found.ok

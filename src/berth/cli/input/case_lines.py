@@ -95,17 +95,17 @@ def _answer(
     return msgspec.json.encode(failure), False
 
 
-class _Identified(msgspec.Struct):
+class _CaseHead(msgspec.Struct):
     id: Any = None
 
 
-class _Line(_Identified):
-    case: _Identified | None = None
+class _Line(_CaseHead):
+    case: _CaseHead | None = None
 
 
 def _id_of(line: bytes) -> object:
     """The case's id, wrapped or not, if the line is JSON at all."""
-    for form in (_Line, _Identified):
+    for form in (_Line, _CaseHead):
         try:
             found = msgspec.json.decode(line, type=form)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

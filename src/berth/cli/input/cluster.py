@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import click
 
 from berth.cli.input.options import refusing
-from berth.engine.offline.snapshot import Progress
+from berth.kube.manifests.manifest import Progress
 from berth.live.client import Client
 from berth.live.connection import HOME, ConnectionSettingsError, connect, existing, in_cluster
 from berth.live.listing import Listing, ListingError, list_cluster

@@ -27,11 +27,11 @@ from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.output.tables import tell
 from berth.engine.offline.scheduling.setup import SCHEDULERS, SchedulerSetup, configured
 from berth.engine.offline.simulation import Simulation, simulate
-from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
+from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import effective_affinity
 from berth.kube.affinity.anti_affinity import rules_of
-from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.manifests.manifest import ManifestError, Progress, load
 from berth.kube.scheduler_configuration.load import load as load_configuration
 from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.versions import NEWEST, VERSIONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
 
 import click
 import msgspec
@@ -31,9 +30,8 @@ from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import Spread, ZoneDomain
 from berth.engine.placement.preemption import Preemption
+from berth.kube.objects import Document
 from berth.kube.well_known import BERTH_API_VERSION
-
-Document = dict[str, Any]
 
 
 def present(form: str, document: Callable[[], Document], report: Callable[[Terminal], Iterable[str]]) -> None:
@@ -306,8 +304,8 @@ def _eviction(eviction: Eviction) -> Document:
 
 
 def _halt(halt: Halt) -> Document:
-    share = {"share": round(halt.share, 4)}
-    return {**fields(halt, "domain", "going", "running"), **share, **fields(halt, "moving", "staying")}
+    share, fate = round(halt.share, 4), {"moving": halt.one_by_one, "staying": halt.staying}
+    return {**fields(halt, "domain", "going", "running"), "share": share, **fate}
 
 
 def _budget(budget: DisruptionBudget) -> Document:

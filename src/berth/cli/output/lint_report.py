@@ -9,10 +9,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from berth import __version__
-from berth.cli.output.documents import Document, fields
+from berth.cli.output.documents import fields
 from berth.cli.output.tables import Terminal, indented
 from berth.engine.offline.lint.findings import CheckWords, Finding, Severity
 from berth.engine.offline.lint.run import LintResult
+from berth.kube.objects import Document
 from berth.kube.text.words import count
 from berth.kube.well_known import BERTH_API_VERSION
 

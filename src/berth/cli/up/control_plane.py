@@ -32,7 +32,7 @@ from berth.controllers.workloads.jobs.job import JobController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
+from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, TellEviction
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, EVENTS, POLICIES, RESOURCE_BINDINGS, VIEWS, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -133,7 +133,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     nodes: Iterable[RawObject] = (),
     gates: ComponentGates | None = None,
     registry: CollectorRegistry | None = None,
-    tell: Tell = silent,
+    tell: TellEviction = silent,
     eviction: EvictionSettings | None = None,
     spreading: SpreadingSettings | None = None,
     certificate: str = "",

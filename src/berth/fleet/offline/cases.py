@@ -123,10 +123,10 @@ def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[s
 
 def _verdict(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
     names, attempt = fleet.clusters.names, decision.decisive
-    rejected = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
+    refused = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
     verdict: dict[str, Any] = {
         "feasible": sorted(names[slot] for slot in np.flatnonzero(attempt.feasible)),
-        "rejected": {names[slot]: sorted(attempt.reasons(int(slot))) for slot in rejected},
+        "rejected": {names[slot]: sorted(attempt.reasons(int(slot))) for slot in refused},
         "selected": sorted(attempt.selection.names) if attempt.selection is not None else None,
         "result": _by_name(decision),
         "error": None,

@@ -43,7 +43,7 @@ class ClusterExplanation:
     """One cluster.
 
     Attributes:
-        feasible: No rule rejects it.
+        feasible: No rule refuses it.
         selected: It was taken before replicas were assigned.
         replicas: What it gets; None if it gets nothing.
         current: What it has now; None if the binding is not there.
@@ -60,7 +60,7 @@ class ClusterExplanation:
     current: int | None = None
     score: int | None = None
     room: int | None = None
-    rejections: tuple[ClusterRuleVerdict, ...] = ()
+    verdicts: tuple[ClusterRuleVerdict, ...] = ()
 
 
 @dataclass(slots=True)
@@ -156,13 +156,13 @@ def _verdicts(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> li
                 current=current.get(name),
                 score=int(attempt.score[slot]) if feasible and attempt.score is not None else None,
                 room=None if free is None or free >= UNLIMITED else free,
-                rejections=_rejections(fleet, attempt, slot),
+                verdicts=_refused_by(fleet, attempt, slot),
             )
         )
     there = {each.name for each in found}
     missing = ClusterRuleVerdict("Cluster", "there is no such cluster")
     found += [
-        ClusterExplanation(name, current=replicas, rejections=(missing,))
+        ClusterExplanation(name, current=replicas, verdicts=(missing,))
         for name, replicas in current.items()
         if name not in there
     ]
@@ -174,12 +174,12 @@ def _rank(verdict: ClusterExplanation) -> tuple[object, ...]:
     return (verdict.replicas is None, not verdict.selected, not verdict.feasible, -(verdict.score or 0))
 
 
-def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[ClusterRuleVerdict, ...]:
+def _refused_by(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[ClusterRuleVerdict, ...]:
     found: dict[ClusterRuleVerdict, None] = {}
     if fleet.clusters.deleting[slot]:
         found[ClusterRuleVerdict("Cluster", "the cluster is being deleted")] = None
     for rule, verdict in attempt.verdicts:
-        if verdict.rejected[slot]:
+        if verdict.refused[slot]:
             found[ClusterRuleVerdict(rule, verdict.why(slot))] = None
     return tuple(found)
 
@@ -218,7 +218,7 @@ class FleetRelaxation:
         return f"{self.change} it would fit on {number} and go to {where}"
 
 
-Variant = tuple[str, dict[Key, Binding]]
+_Change = tuple[str, dict[Key, Binding]]
 
 
 def relaxations(
@@ -249,14 +249,14 @@ def _plain(fleet: Fleet, key: Key) -> Binding:
     return replace(known.binding, metadata=replace(known.binding.metadata, annotations=None), spec=spec)
 
 
-def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[Variant]:
+def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[_Change]:
     key, binding = workload.key, _plain(fleet, workload.key)
     yield from _apart(fleet, key, binding)
     for change, variant in _alone(fleet, workload, binding):
         yield change, {key: variant}
 
 
-def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[Variant]:
+def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[_Change]:
     """Without an anti-affinity term: its own, which peers may have as well, or one of a peer."""
     own, peers = _terms(binding), _owners(fleet, key)
     for term in own:

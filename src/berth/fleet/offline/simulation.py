@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -13,9 +13,8 @@ from berth.fleet.state.strategy import replicas_changed, reschedule_required
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import PODS
 from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Key, ResourceList
-
-Progress = Callable[[int, int], None]  # bindings placed, and bindings in all
 
 PLACED, STAYS, UNPLACED, SUSPENDED = "Placed", "Stays", "NotPlaced", "Suspended"
 

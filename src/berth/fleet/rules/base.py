@@ -24,7 +24,7 @@ class ClusterVerdict(NamedTuple):
         peer: The name of a workload that is the cause; None where none is, or none is to be named.
     """
 
-    rejected: BoolArray
+    refused: BoolArray
     reason: Callable[[int], str]
     peer: Callable[[int], str] | None = None
 
@@ -93,7 +93,7 @@ class ClusterRule:
     name = ""
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:  # noqa: ARG002
-        """Clusters the rule rejects."""
+        """Clusters the rule refuses."""
         return ()
 
     def score(self, query: PlacementQuery) -> Int64Array | None:  # noqa: ARG002

@@ -28,7 +28,7 @@ class ClusterAffinityRule(ClusterRule):
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for verdict in self.verdicts(query):
-            for slot in np.flatnonzero(verdict.rejected & query.targets & query.clusters.exists):
+            for slot in np.flatnonzero(verdict.refused & query.targets & query.clusters.exists):
                 yield f"{query.clusters.names[slot]} does not match the placement's cluster affinity"
 
 
@@ -106,8 +106,8 @@ class ClusterEvictionRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         if query.entry.leaving:
-            rejected = query.clusters.mask(query.entry.leaving)
-            yield ClusterVerdict(rejected, lambda _: "cluster(s) is in the process of eviction")
+            refused = query.clusters.mask(query.entry.leaving)
+            yield ClusterVerdict(refused, lambda _: "cluster(s) is in the process of eviction")
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for slot in query.entry.leaving:

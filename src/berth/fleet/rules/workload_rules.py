@@ -127,7 +127,7 @@ class WorkloadAffinityRule(ClusterRule):
             allowed = _allowed(query, rule)
             if allowed is not None:
                 broken = _elsewhere(query, rule, query.targets & ~allowed)
-                for slot in np.flatnonzero(broken.rejected):
+                for slot in np.flatnonzero(broken.refused):
                     yield f"{query.clusters.names[slot]}: {broken.why(int(slot))}"
 
 
@@ -180,16 +180,16 @@ def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
     return query.clusters.mask(())
 
 
-def _elsewhere(query: PlacementQuery, rule: WorkloadRule, rejected: BoolArray) -> ClusterVerdict:
+def _elsewhere(query: PlacementQuery, rule: WorkloadRule, refused: BoolArray) -> ClusterVerdict:
     if rule.group is None:
         place = "cluster" if rule.topology == CLUSTER else f"cluster's {rule.topology}"
         return ClusterVerdict(
-            rejected, lambda _: f"no workload that matches {rule.selector} is on the {place}"
+            refused, lambda _: f"no workload that matches {rule.selector} is on the {place}"
         )
     if not query.options.name_peers:
-        return ClusterVerdict(rejected, lambda _: TOGETHER)
+        return ClusterVerdict(refused, lambda _: TOGETHER)
     term = query.index.term(rule)
-    return ClusterVerdict(rejected, lambda _: TOGETHER, lambda slot: first_elsewhere(query, term, slot))
+    return ClusterVerdict(refused, lambda _: TOGETHER, lambda slot: first_elsewhere(query, term, slot))
 
 
 # --- apart ----------------------------------------------------------------------------------------
@@ -210,14 +210,14 @@ class WorkloadAntiAffinityRule(ClusterRule):
         if ANTI_AFFINITY_GROUP in query.incomparable:
             yield incomparable(query)
         for taken in _taken(query):
-            yield taken._replace(rejected=taken.rejected & ~query.targets)
+            yield taken._replace(refused=taken.refused & ~query.targets)
 
     def score(self, query: PlacementQuery) -> Int64Array | None:
         return preference(query, query.entry.rules.preferred_anti_affinity, PRESENT, against=True)
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for taken in _taken(query):
-            for slot in np.flatnonzero(taken.rejected & query.targets):
+            for slot in np.flatnonzero(taken.refused & query.targets):
                 yield f"{query.clusters.names[slot]}: {taken.why(int(slot))}"
 
 

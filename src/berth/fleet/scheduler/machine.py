@@ -40,7 +40,8 @@ PATIENCE = 2.0
 # Seconds until a binding is tried again that found no room; Karmada's.
 _NO_ROOM = 300.0
 
-Tell = Callable[[Key, str, "PlacementDecision"], None]  # a binding, why it was looked at, what was decided
+# Told of a binding, why it was looked at and what was decided.
+TellDecision = Callable[[Key, str, "PlacementDecision"], None]
 
 
 class FleetScheduler:
@@ -56,7 +57,7 @@ class FleetScheduler:
         identity: str = "berth-fleet",
         metrics: FleetMetrics | None = None,
         timer: Callable[[], float] = time.perf_counter,
-        tell: Tell | None = None,
+        tell: TellDecision | None = None,
     ) -> None:
         self.settings = settings or FleetSettings()
         self._state = FleetSchedulerState(self.settings, metrics or FleetMetrics(), identity, timer)

@@ -24,7 +24,7 @@ from berth.kube.objects import Key
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 # Labels of bindings that a policy, or another binding, made.
-CLAIMED_BY = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
+CLAIMING_LABELS = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
 # What metrics call the two ways to come to a decision.
 RECONCILE, SCALE = "ReconcileSchedule", "ScaleSchedule"
 
@@ -41,7 +41,7 @@ def is_ours(binding: Binding, settings: FleetSettings) -> bool:
     if spec.suspension is not None and spec.suspension.scheduling:
         return False
     labels = binding.metadata.labels or {}
-    return not settings.claimed_only or any(labels.get(label) for label in CLAIMED_BY)
+    return not settings.claimed_only or any(labels.get(label) for label in CLAIMING_LABELS)
 
 
 def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) -> tuple[str, str] | None:

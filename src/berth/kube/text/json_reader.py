@@ -119,7 +119,7 @@ def _int(text: str) -> int | str:
 # --- keys ---------------------------------------------------------------------------------------
 
 
-class _Repeated(ValueError):  # noqa: N818 - a finding, not a failure
+class _RepeatedKey(ValueError):  # noqa: N818 - a finding, not a failure
     """Its argument is the key."""
 
 
@@ -128,7 +128,7 @@ def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Repeated(key)
+                raise _RepeatedKey(key)
             seen.add(key)
 
 
@@ -149,7 +149,7 @@ def repeated_name(text: str) -> str | None:
     """A key that an object in well-formed `text` has twice, without the path to it."""
     try:
         _keys.decode(text)
-    except _Repeated as found:
+    except _RepeatedKey as found:
         return str(found)
     except RecursionError:
         pass  # so deep that nobody reads it anyway
@@ -161,7 +161,7 @@ def repeated_keys(text: bytes | msgspec.Raw) -> list[str]:
     try:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
-    except _Repeated:
+    except _RepeatedKey:
         return list(told(_paths_of_repeated(_pairs.decode(written)), _MOST_REPEATED, len))
     except (RecursionError, UnicodeDecodeError) as error:
         raise _unusable(error) from None

@@ -14,7 +14,7 @@ NEGATIVE = "must be greater than or equal to 0"
 _INTEGER = "must be an integer"
 _NO_LIMIT = "Limit must be set for non overcommitable resources"
 
-NameCheck = Callable[[str, Errors, Path], None]
+ResourceNameCheck = Callable[[str, Errors, Path], None]
 
 
 def check_container_resources(resources: ResourceRequirements, errors: Errors, path: Path) -> None:
@@ -49,7 +49,7 @@ def check_amount(name: str, raw: RawQuantity, errors: Errors, path: Path) -> Qua
 
 
 def _check_requirements(
-    resources: ResourceRequirements, check_name: NameCheck, errors: Errors, path: Path
+    resources: ResourceRequirements, check_name: ResourceNameCheck, errors: Errors, path: Path
 ) -> None:
     limits = _check_list(resources.limits, check_name, errors, (*path, "limits"))
     requests = _check_list(resources.requests, check_name, errors, (*path, "requests"))
@@ -61,7 +61,7 @@ def _check_requirements(
 
 
 def _check_list(
-    listed: ResourceList | None, check_name: NameCheck, errors: Errors, path: Path
+    listed: ResourceList | None, check_name: ResourceNameCheck, errors: Errors, path: Path
 ) -> dict[str, Quantity]:
     amounts = {}
     for name, raw in (listed or {}).items():

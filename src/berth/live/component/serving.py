@@ -47,10 +47,10 @@ from berth.sockets import abort_connections
 
 _log = logging.getLogger(__name__)
 
-Check = Callable[[], str | None]  # what is wrong, None if nothing is
-Checks = Mapping[str, Check]
-Endpoint = Callable[[Request], Awaitable[Response]]
-Gate = Callable[[Request], Awaitable[Response | None]]
+HealthCheck = Callable[[], str | None]  # what is wrong, None if nothing is
+Checks = Mapping[str, HealthCheck]
+_Endpoint = Callable[[Request], Awaitable[Response]]
+_Gate = Callable[[Request], Awaitable[Response | None]]
 
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
 _IDLE = 10.0  # seconds after which connections that ask or take nothing are ended, give or take as many
@@ -203,7 +203,7 @@ class _Server(uvicorn.Server):
 
 
 def _build(
-    gate: Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
+    gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
 ) -> Starlette:
     alive: Checks = {"ping": lambda: None, **live}
     health = {"healthz": alive, "livez": alive, "readyz": {**alive, **ready}}
@@ -211,13 +211,13 @@ def _build(
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         # Values are read here, where nothing changes meanwhile; writing them out may take its time.
-        content = await asyncio.to_thread(encode, _Collected(registry.collect()))
+        content = await asyncio.to_thread(encode, _FixedCollector(registry.collect()))
         return Response(content, media_type=content_type)
 
     async def version(_: Request) -> Response:
         return JSONResponse({"gitVersion": f"v{__version__}", "platform": sys.platform})
 
-    endpoints: dict[str, Endpoint] = {"metrics": metrics, "version": version}
+    endpoints: dict[str, _Endpoint] = {"metrics": metrics, "version": version}
     for name, checks in health.items():
         endpoints[name] = _all(name, checks)
         endpoints |= {f"{name}/{each}": _one(check) for each, check in checks.items()}
@@ -225,7 +225,7 @@ def _build(
     return Starlette(routes=[*guarded, *others])
 
 
-class _Collected(Collector):
+class _FixedCollector(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
 
@@ -233,14 +233,14 @@ class _Collected(Collector):
         return self._families
 
 
-def _why(check: Check) -> str | None:
+def _why(check: HealthCheck) -> str | None:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - a check that breaks has failed
         return str(error) or type(error).__name__
 
 
-def _all(name: str, checks: Checks) -> Endpoint:
+def _all(name: str, checks: Checks) -> _Endpoint:
     """Every check, in the words of Kubernetes' own endpoints."""
 
     async def answer(request: Request) -> Response:
@@ -270,7 +270,7 @@ def _all(name: str, checks: Checks) -> Endpoint:
     return answer
 
 
-def _one(check: Check) -> Endpoint:
+def _one(check: HealthCheck) -> _Endpoint:
     async def answer(_: Request) -> Response:
         why = _why(check)
         return _text("ok") if why is None else _text(f"internal server error: {why}\n", 500)
@@ -298,7 +298,7 @@ async def _refusal(paths: Sequence[str], reviewer: Reviewer | None, request: Req
     return None if decision is ALLOWED else _text(f"{decision.message}\n", decision.status)
 
 
-def _guarded(gate: Gate | None, endpoint: Endpoint) -> Endpoint:
+def _guarded(gate: _Gate | None, endpoint: _Endpoint) -> _Endpoint:
     async def answer(request: Request) -> Response:
         refusal = None if gate is None else await gate(request)
         return refusal or await endpoint(request)

@@ -336,14 +336,14 @@ class Transport:
         return connection
 
     async def _direct(self) -> Connection:
-        _, opening = await self._loop.create_connection(
-            lambda: _Opening(self),
+        _, negotiation = await self._loop.create_connection(
+            lambda: _Negotiation(self),
             self._host,
             self._port,
             ssl=self._context,
             server_hostname=self._server_hostname,
         )
-        return opening.speaking
+        return negotiation.speaking
 
     async def _by_proxy(self, proxy: SplitResult) -> Connection:
         """A connection to a proxy; for https it is told to whom to lead it on."""
@@ -356,17 +356,17 @@ class Transport:
             return connection
         try:
             await self._lead_on(connection, _basic(proxy, "Proxy-Authorization"))
-            opening = _Opening(self)
+            negotiation = _Negotiation(self)
             made = await self._loop.start_tls(
-                transport, opening, self._context, server_hostname=self._server_hostname
+                transport, negotiation, self._context, server_hostname=self._server_hostname
             )
         except BaseException:
             transport.abort()
             raise
         if made is None:
             raise ConnectionResetError("the proxy closed the connection")
-        opening.connection_made(made)
-        return opening.speaking
+        negotiation.connection_made(made)
+        return negotiation.speaking
 
     async def _lead_on(self, connection: Http1Connection, authorization: Mapping[str, str]) -> None:
         target = f"{url_host(self._host)}:{self._port}"
@@ -404,7 +404,7 @@ class Transport:
         self._sweep = None if following == math.inf else self._loop.call_at(following, self._look_around)
 
 
-class _Opening(asyncio.Protocol):
+class _Negotiation(asyncio.Protocol):
     """A connection of which it is not known yet what it speaks.
 
     Attributes:

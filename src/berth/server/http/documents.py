@@ -205,12 +205,12 @@ def version_info(version: KubernetesVersion) -> dict[str, str]:
     }
 
 
-Groups = dict[str, dict[str, list["ServedResource"]]]
+ServedGroups = dict[str, dict[str, list["ServedResource"]]]
 
 
-def groups_of(resources: Iterable[ServedResource]) -> Groups:
+def groups_of(resources: Iterable[ServedResource]) -> ServedGroups:
     """Resources by group in the order given, and by version, the preferred one first."""
-    groups: Groups = {}
+    groups: ServedGroups = {}
     for resource in resources:
         groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
@@ -219,7 +219,7 @@ def groups_of(resources: Iterable[ServedResource]) -> Groups:
     }
 
 
-def legacy(groups: Groups, path: str) -> dict[str, Any] | None:
+def legacy(groups: ServedGroups, path: str) -> dict[str, Any] | None:
     """The document at a path below ``/api`` or ``/apis``, None if there is no such group or version."""
     match path.split("/")[1:]:
         case ["api"]:
@@ -237,7 +237,7 @@ def legacy(groups: Groups, path: str) -> dict[str, Any] | None:
     return None
 
 
-def _resource_list(groups: Groups, group: str, version: str) -> dict[str, Any] | None:
+def _resource_list(groups: ServedGroups, group: str, version: str) -> dict[str, Any] | None:
     found = groups.get(group, {}).get(version)
     if found is None:
         return None
@@ -249,7 +249,7 @@ def _resource_list(groups: Groups, group: str, version: str) -> dict[str, Any] |
     }
 
 
-def aggregated(groups: Groups, *, core: bool, version: str) -> dict[str, Any]:
+def aggregated(groups: ServedGroups, *, core: bool, version: str) -> dict[str, Any]:
     """All groups at once: the core group for ``/api``, the others for ``/apis``."""
     return {
         "kind": "APIGroupDiscoveryList",

@@ -30,7 +30,7 @@ from berth.server.registry.strategy import SUBRESOURCES
 from berth.server.registry.writes import Write
 
 Handler = Callable[[ApiRequest], Awaitable[Reply]]
-Change = Callable[[RawObject], RawObject]
+_Change = Callable[[RawObject], RawObject]
 
 _BODY_TYPES = frozenset(
     {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
@@ -223,7 +223,7 @@ def _check_patch_type(request: ApiRequest) -> None:
         raise errors.unsupported_media_type(supported)
 
 
-def _change_of(request: ApiRequest, body: bytes) -> Change:
+def _change_of(request: ApiRequest, body: bytes) -> _Change:
     """The function a JSON, merge or strategic merge patch stands for."""
     value, endpoint = decode_value(request, body), request.endpoint
 
@@ -334,7 +334,7 @@ async def _patch_scale(request: ApiRequest) -> Reply:
     return await _scaled(request, body, change)
 
 
-async def _scaled(request: ApiRequest, body: bytes, change: Change) -> Reply:
+async def _scaled(request: ApiRequest, body: bytes, change: _Change) -> Reply:
     endpoint, intent = request.endpoint, request.intent
 
     def propose() -> Write:

@@ -15,7 +15,7 @@ from berth.kube.well_known import LAST_APPLIED
 from berth.server import fields
 from berth.server.errors import StatusError, bad_request, refuse_depth
 from berth.server.patch import fieldset, managers
-from berth.server.patch.fieldset import FieldSet, Path
+from berth.server.patch.fieldset import FieldSet, KeyPath
 from berth.server.patch.managers import APPLY, UPDATE, ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, compare, fields_of, merge, require_schema, without
 
@@ -71,7 +71,7 @@ _NEVER_OWNED = frozenset(
 )
 
 
-def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str] = ()) -> tuple[Path, ...]:
+def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str] = ()) -> tuple[KeyPath, ...]:
     """What a write to this endpoint cannot set, so that nobody gets to own it there.
 
     `taken`: What a write to the status can set of the metadata.
@@ -92,7 +92,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     now: str,
     subresource: str = "",
     force: bool = False,
-    reset: Iterable[Path] = (),
+    reset: Iterable[KeyPath] = (),
 ) -> dict[str, Any]:
     """The live object (None if there is none yet) with a configuration applied to it.
 
@@ -131,7 +131,7 @@ def track_update(
     manager: str,
     now: str,
     subresource: str = "",
-    reset: Iterable[Path] = (),
+    reset: Iterable[KeyPath] = (),
 ) -> dict[str, Any]:
     """The new object with its managed fields: whoever changes a field by an update owns it from then on."""
     before = live if live is not None else {}
@@ -171,7 +171,7 @@ def _owners(before: dict[str, Any], api_version: str, schema: Schema, now: str) 
     return owners
 
 
-def _owned(paths: Iterable[Path], reset: Iterable[Path]) -> FieldSet:
+def _owned(paths: Iterable[KeyPath], reset: Iterable[KeyPath]) -> FieldSet:
     prefixes = tuple(reset)
     return frozenset(
         path

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from berth.engine.offline.snapshot import Progress, read
+from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if import changes as change_kinds
 from berth.engine.offline.what_if import objects, workloads
 from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
@@ -16,7 +16,7 @@ from berth.engine.offline.what_if.comparison import compare, observe
 from berth.engine.offline.what_if.lookup import pod_of
 from berth.engine.offline.what_if.outcome import Measures, WhatIfOutcome
 from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
-from berth.kube.manifests.manifest import Manifest
+from berth.kube.manifests.manifest import Manifest, Progress
 from berth.kube.objects import Pod
 from berth.kube.pods import is_terminating
 

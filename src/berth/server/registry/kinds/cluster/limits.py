@@ -192,7 +192,7 @@ def _check_ratio(path: str, known: Amounts) -> Found:
 # --- what they do to others
 
 
-class _Asked(NamedTuple):
+class _Resources(NamedTuple):
     requests: Amounts
     limits: Amounts
 
@@ -248,7 +248,7 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     """
     if found := _limit_ranges(registry, claim["metadata"]["namespace"]):
         requests = _read(mapping(claim, "spec", "resources", "requests"))
-        _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
+        _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Resources(requests, {})]})
 
 
 def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
@@ -260,7 +260,7 @@ def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
 
 
 def _check(
-    limit_ranges: list[list[RawObject]], plural: str, obj: RawObject, asked: Mapping[str, list[_Asked]]
+    limit_ranges: list[list[RawObject]], plural: str, obj: RawObject, asked: Mapping[str, list[_Resources]]
 ) -> None:
     """Hold what an object asks for, by what it asks for it, against the bounds of each LimitRange."""
     for limit_range in limit_ranges:
@@ -274,33 +274,33 @@ def _check(
             raise errors.forbidden((plural, ""), obj["metadata"].get("name") or "", aggregated(problems))
 
 
-def _asked(holder: RawObject) -> _Asked:
+def _asked(holder: RawObject) -> _Resources:
     """What a container, or a pod itself, says that it asks for."""
-    return _Asked(*(_read(mapping(holder, "resources", name)) for name in ("requests", "limits")))
+    return _Resources(*(_read(mapping(holder, "resources", name)) for name in ("requests", "limits")))
 
 
-def _whole(pod: RawObject) -> _Asked:
+def _whole(pod: RawObject) -> _Resources:
     """What a pod asks for as a whole; what it says itself counts for more than the sum."""
     spec, own = checks.decode_as(pod, Pod).spec, _asked(pod["spec"])
     summed = (aggregate(spec, requests_of, read), aggregate(spec, limits_of, read))
     pairs = zip(summed, own, strict=True)
-    return _Asked(*({**total, **masked(stated, ("cpu", "memory"))} for total, stated in pairs))
+    return _Resources(*({**total, **masked(stated, ("cpu", "memory"))} for total, stated in pairs))
 
 
 def _read(amounts: RawObject) -> dict[str, Quantity]:
     return {name: read(raw) for name, raw in amounts.items()}
 
 
-def _problems(kind: str, bounds: RawObject, asked: _Asked) -> Iterator[str]:
+def _problems(kind: str, bounds: RawObject, asked: _Resources) -> Iterator[str]:
     yield from _too_low(kind, _read(mapping(bounds, "min")), asked)
     if kind == _CLAIM:  # which has no limits
-        yield from _too_high(kind, _read(mapping(bounds, "max")), _Asked({}, asked.requests), "request")
+        yield from _too_high(kind, _read(mapping(bounds, "max")), _Resources({}, asked.requests), "request")
         return
     yield from _too_high(kind, _read(mapping(bounds, "max")), asked)
     yield from _too_wide(kind, _read(mapping(bounds, "maxLimitRequestRatio")), asked)
 
 
-def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
+def _too_low(kind: str, bounds: Amounts, asked: _Resources) -> Iterator[str]:
     for name, least in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
         text = f"minimum {name} usage per {kind} is {least}"
@@ -312,7 +312,7 @@ def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
             yield f"{text}, but limit is {limit}"
 
 
-def _too_high(kind: str, bounds: Amounts, asked: _Asked, word: str = "limit") -> Iterator[str]:
+def _too_high(kind: str, bounds: Amounts, asked: _Resources, word: str = "limit") -> Iterator[str]:
     """What is asked for above the bounds; `word` is what messages call an amount that is asked for."""
     for name, most in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
@@ -325,7 +325,7 @@ def _too_high(kind: str, bounds: Amounts, asked: _Asked, word: str = "limit") ->
             yield f"{text}, but request is {request}"
 
 
-def _too_wide(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
+def _too_wide(kind: str, bounds: Amounts, asked: _Resources) -> Iterator[str]:
     for name, most in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
         text = f"{name} max limit to request ratio per {kind} is {most}, but"

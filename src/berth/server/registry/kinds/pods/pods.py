@@ -39,7 +39,7 @@ from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolv
 from berth.server.registry.kinds.pods.evictions import evict
 from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
-from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
+from berth.server.registry.strategy import CREATE_ONLY, Registry, Strategy, WriteAnswer, served
 from berth.server.registry.users import Intent, User
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import decode
@@ -113,7 +113,7 @@ class PodStrategy(Strategy):
             return 0
         return 1 if grace < 0 else grace
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         act = bind if intent.subresource == "binding" else evict
         return errors.success(), act(registry, *key, obj, intent).done
 
@@ -145,7 +145,7 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         return errors.success(), bind(registry, key[0], "", obj, intent).done
 
 
