@@ -21,6 +21,7 @@ from berth.eviction.state import (
     PlannedEviction,
 )
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
+from berth.kube.gates import NODE_AFFINITY_EVICTION, POD_AFFINITY_EVICTION
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
@@ -94,7 +95,7 @@ CONTROLLERS = {
     POD_KIND: "pod-affinity-eviction",
     SPREAD_KIND: "keep-spread",
 }
-EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction", SPREAD_KIND: "Rebalanced"}
+EVENTS = {NODE_KIND: NODE_AFFINITY_EVICTION, POD_KIND: POD_AFFINITY_EVICTION, SPREAD_KIND: "Rebalanced"}
 FAILURES = {
     NODE_KIND: "FailedNodeAffinityEviction",
     POD_KIND: "FailedPodAffinityEviction",

@@ -53,11 +53,12 @@ FOREGROUND_DELETION, ORPHAN_DEPENDENTS = "foregroundDeletion", "orphan"
 # --- the API ------------------------------------------------------------------------------------
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
-JSON = "application/json"
+JSON, YAML = "application/json", "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 # What `kubectl apply` writes down of what it applied.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # The ConfigMap in every namespace that tells pods by whom to know the API server.

@@ -10,6 +10,7 @@ from berth.kube.objects import Document, LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import (
     BERTH_API_VERSION,
+    DEFAULT_SCHEDULER_NAME,
     PREFERRED_DURING_SCHEDULING,
     REQUIRED_DURING_SCHEDULING,
 )
@@ -78,7 +79,7 @@ def _waits(spec: RawObject, scheduled: RawObject) -> str | None:
         return scheduled.get("message") or scheduled.get("reason") or "it could not be placed"
     if spec.get("clusters"):
         return None
-    who = spec.get("schedulerName") or "default-scheduler"
+    who = spec.get("schedulerName") or DEFAULT_SCHEDULER_NAME
     return f"scheduler {who} has not looked at it yet; does it run?"
 
 

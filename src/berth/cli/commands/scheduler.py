@@ -39,6 +39,7 @@ from berth.kube.gates import FeatureGates
 from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration.load import default, load
 from berth.kube.scheduler_configuration.model import SchedulerConfiguration
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.lifecycle import ComponentSettings, FollowedVersion, Work, run_component
@@ -153,7 +154,7 @@ def _settings(
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     election = configuration.leader_election
-    if scheduler_name == "default-scheduler" and election.resource_name == LEASE:
+    if scheduler_name == DEFAULT_SCHEDULER_NAME and election.resource_name == LEASE:
         # Only one of the two may place these pods.
         election = replace(election, resource_name="kube-scheduler")
     settings = component_of(flags, election, configuration.client_connection)

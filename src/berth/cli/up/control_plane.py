@@ -203,7 +203,7 @@ CONTROLLERS = MachineSettings(concurrency=32)
 # The server is one process: more requests of the scheduler at a time would only make others wait.
 BINDINGS, WRITERS = 12, 3
 # Pods that name no scheduler are ours, too: there is no other.
-SCHEDULER_NAMES = ("default-scheduler", "berth")
+SCHEDULER_NAMES = (DEFAULT_SCHEDULER_NAME, "berth")
 # Bindings with another name, such as that of `berth fleet`, are left to a scheduler beside us.
 FLEET_NAMES = frozenset((DEFAULT_SCHEDULER_NAME,))
 

@@ -32,8 +32,8 @@ _BESIDES = {
     "resource.k8s.io": "DeviceTaintRule PodSchedulingContext ResourceClaimParameters ResourceClass "
     "ResourceClassParameters ResourcePoolStatusRequest",
     "storage.k8s.io": "VolumeAttributesClass",
-    "policy.karmada.io": "ClusterOverridePolicy ClusterTaintPolicy FederatedResourceQuota OverridePolicy",
-    "work.karmada.io": "Work",
+    POLICY_GROUP: "ClusterOverridePolicy ClusterTaintPolicy FederatedResourceQuota OverridePolicy",
+    WORK_GROUP: "Work",
 }
 _OF_OTHERS = ("scheduling.x-k8s.io",)  # custom resources, of which there may be more
 

@@ -28,6 +28,7 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import (
     CLUSTER_POLICY_ID,
     CLUSTER_POLICY_NAME,
+    PERMANENT_ID,
     POLICY_ID,
     POLICY_NAME,
     POLICY_NAMESPACE,
@@ -117,7 +118,6 @@ def _requested(resources: ResourceRequirements) -> ResourceList | None:
 
 CLAIM_LABELS = (POLICY_ID, CLUSTER_POLICY_ID)
 CLAIM_ANNOTATIONS = (POLICY_NAMESPACE, POLICY_NAME, CLUSTER_POLICY_NAME)
-_SYSTEM_LABELS = ".karmada.io/permanent-id"
 
 
 class BuildError(ValueError):
@@ -191,7 +191,7 @@ def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int 
     metadata: ObjectMeta = template.metadata
     namespace, name = key = binding_key(resource, key_of(metadata))
     copied = {
-        label: value for label, value in (metadata.labels or {}).items() if not label.endswith(_SYSTEM_LABELS)
+        label: value for label, value in (metadata.labels or {}).items() if not label.endswith(PERMANENT_ID)
     }
     labels, annotations = _claim(policy)
     if copied:

@@ -26,7 +26,15 @@ from berth.kube.amounts.resource_lists import (
     requests_of,
     whole,
 )
-from berth.kube.amounts.resource_names import is_huge_page, is_native, is_pod_level
+from berth.kube.amounts.resource_names import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+    is_huge_page,
+    is_native,
+    is_pod_level,
+)
 from berth.kube.objects import (
     Affinity,
     Container,
@@ -46,8 +54,8 @@ from berth.kube.text.decoding import convert, without_nulls
 from berth.kube.times import seconds_of
 from berth.kube.well_known import BETA_STORAGE_CLASS
 
-_COMPUTE = ("cpu", "memory")
-_LOCAL = (*_COMPUTE, "ephemeral-storage")
+_COMPUTE = (CPU, MEMORY)
+_LOCAL = (*_COMPUTE, EPHEMERAL_STORAGE)
 
 # --- scopes: which of the objects of its namespace a quota is about ----------------------------------
 
@@ -196,7 +204,7 @@ class PodQuota(QuotaEvaluator):
     """A pod uses what it requests and may use, as long as it is not at its end."""
 
     def _counts(self, name: str) -> bool:
-        if name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")):
+        if name in _POD_NAMES or name.startswith((HUGE_PAGES_PREFIX, f"{REQUESTS}{HUGE_PAGES_PREFIX}")):
             return True
         return name.startswith(REQUESTS) and (
             not is_native(name) or name.startswith(f"{REQUESTS}{_DEVICE_CLASS}")

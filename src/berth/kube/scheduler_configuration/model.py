@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
+from berth.kube.well_known import SYSTEM_NAMESPACE
 
 ScoringStrategyType = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 UtilizationShape = tuple[tuple[int, int], ...]  # (utilization in percent, score from 0 to 10)
@@ -73,7 +74,7 @@ class LeaderElection:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     resource_name: str
-    resource_namespace: str = "kube-system"
+    resource_namespace: str = SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from berth.kube.objects import PodSpec, RawQuantity, ResourceList, ResourceRequi
 from berth.kube.validation.errors import Errors, Path, key
 
 NEGATIVE = "must be greater than or equal to 0"
-_INTEGER = "must be an integer"
+NOT_WHOLE = "must be an integer"
 _NO_LIMIT = "Limit must be set for non overcommitable resources"
 
 ResourceNameCheck = Callable[[str, Errors, Path], None]
@@ -44,7 +44,7 @@ def check_amount(name: str, raw: RawQuantity, errors: Errors, path: Path) -> Qua
     if amount.unscaled < 0:
         errors.invalid(path, str(amount), NEGATIVE)
     if resource_names.is_whole_number(name) and amount.milli_value % 1000:
-        errors.invalid(path, str(amount), _INTEGER)
+        errors.invalid(path, str(amount), NOT_WHOLE)
     return amount
 
 

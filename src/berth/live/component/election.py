@@ -28,6 +28,7 @@ import msgspec
 from berth.kube.api_resources import LEASES
 from berth.kube.objects import RawObject
 from berth.kube.times import micro_stamp
+from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
@@ -63,7 +64,7 @@ class ElectionSettings:
         retry: How often it renews; the others look more often.
     """
 
-    namespace: str = "kube-system"
+    namespace: str = SYSTEM_NAMESPACE
     name: str = "berth-scheduler"
     identity: str = field(default_factory=_identity)
     lease: float = 15.0

@@ -67,7 +67,7 @@ def decode_body(request: ApiRequest, body: bytes) -> RawObject:
         try:
             return protobuf.decode(body)
         except protobuf.UnknownKindError:
-            raise errors.unsupported_media_type(("application/json", "application/yaml")) from None
+            raise errors.unsupported_media_type() from None
         except protobuf.ProtobufError as error:
             raise errors.bad_request(f"error decoding protobuf: {error}") from None
     value = decode_value(request, body, yaml_allowed="yaml" in content_type)

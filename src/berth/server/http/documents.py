@@ -17,6 +17,7 @@ from berth.kube.objects import RawObject
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.credentials import ALGORITHM
+from berth.server.errors import TEXT_TYPES
 from berth.server.http.replies import JSON_TYPE, Reply, of_object
 from berth.server.http.requests import ApiRequest, clauses
 from berth.server.http.state import ServerState
@@ -26,7 +27,7 @@ from berth.server.registry.strategy import SUBRESOURCES, ServedResource, Subreso
 from berth.server.settings import BUILD
 from berth.server.storage.bucket import encode
 
-_JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
+_JSON_TYPES = frozenset({*TEXT_TYPES, "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CHECKS = ("ping", "log", "store")
 _PATHS = ("/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
@@ -98,7 +99,7 @@ class Documents:
     # --- discovery
 
     def _discovery(self, request: ApiRequest, path: str) -> Reply:
-        form, content_type = "", b"application/json"
+        form, content_type = "", JSON_TYPE
         if path in ("/api", "/apis"):
             form = _asked_version(request.headers.get(b"accept", b"").decode("latin-1"))
         if form:

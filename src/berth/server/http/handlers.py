@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from berth.kube.objects import RawObject
-from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATCH_TYPES, STRATEGIC_PATCH
 from berth.server import errors, patch, protobuf
 from berth.server.fields import mapping
 from berth.server.http import lists, watching
@@ -23,7 +23,7 @@ from berth.server.http.bodies import (
     without_nulls_like_go,
 )
 from berth.server.http.replies import ListBody, Reply, of_object, of_record
-from berth.server.http.requests import PATCH_TYPES, ApiRequest, Send
+from berth.server.http.requests import ApiRequest, Send
 from berth.server.registry import deletion, metadata, writes
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.strategy import SUBRESOURCES
@@ -32,9 +32,7 @@ from berth.server.registry.writes import Write
 Handler = Callable[[ApiRequest], Awaitable[Reply]]
 _Change = Callable[[RawObject], RawObject]
 
-_BODY_TYPES = frozenset(
-    {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
-)
+_BODY_TYPES = frozenset({"", *errors.TEXT_TYPES, "text/yaml", "*/*", protobuf.CONTENT_TYPE})
 _STEP = 100  # objects deleted between two looks at other requests
 
 
@@ -81,7 +79,7 @@ async def _answered(handler: Handler, request: ApiRequest) -> Reply:
 
 async def _body_of(request: ApiRequest) -> bytes:
     if request.content_type not in _BODY_TYPES:
-        raise errors.unsupported_media_type(("application/json", "application/yaml"))
+        raise errors.unsupported_media_type()
     return await read_body(request)
 
 

@@ -20,6 +20,8 @@ from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
+from berth.kube.validation.metadata import BAD_OPERATOR
+from berth.kube.validation.resources import NEGATIVE, NOT_WHOLE
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, mappings
@@ -35,7 +37,7 @@ _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _ONE = read("1")
 _PODS = frozenset({"pods"})
 _COMPUTE = frozenset(
-    f"{prefix}{name}" for prefix in ("", "limits.", "requests.") for name in ("cpu", "memory")
+    f"{prefix}{name}" for prefix in ("", usage.LIMITS, usage.REQUESTS) for name in ("cpu", "memory")
 )
 _OF_SCOPE = {
     **dict.fromkeys(usage.SCOPES, _PODS | _COMPUTE),
@@ -361,9 +363,9 @@ def _check_list(path: str, listed: RawObject) -> Found:
             yield invalid(where, raw, str(error))
             continue
         if amount.unscaled < 0:
-            yield invalid(where, str(amount), "must be greater than or equal to 0")
+            yield invalid(where, str(amount), NEGATIVE)
         if resource_names.is_whole_number(name) and amount.milli_value % 1000:
-            yield invalid(where, str(amount), "must be an integer")
+            yield invalid(where, str(amount), NOT_WHOLE)
 
 
 def _check_scopes(spec: RawObject) -> Found:
@@ -408,7 +410,7 @@ def _check_selector(spec: RawObject) -> Found:
                 detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
                 yield invalid(f"{path}.values", values, detail)
         else:
-            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{path}.operator", operator, BAD_OPERATOR)
     for pair in _PAIRS:
         if pair <= scopes:
             yield invalid(path, spec.get("scopes"), "conflicting scopes")

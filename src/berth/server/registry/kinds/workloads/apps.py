@@ -11,7 +11,7 @@ from typing import Any
 
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation.errors import FieldError
+from berth.kube.validation.errors import NOT_POSITIVE, FieldError
 from berth.kube.well_known import JOB_NAME, JOB_UID
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
 from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
@@ -268,7 +268,7 @@ def _rules_errors(path: str, rules: RawObject) -> Found:
         yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
     for place, policy in checks.numbered(f"{path}.policies", mappings(rules, "policies")):
         for name in ("value", "periodSeconds"):
-            yield from at_least(f"{place}.{name}", policy.get(name) or 0, 1, "must be greater than zero")
+            yield from at_least(f"{place}.{name}", policy.get(name) or 0, 1, NOT_POSITIVE)
         if (period := policy.get("periodSeconds") or 0) > _LONGEST_PERIOD:
             detail = f"must be less than or equal to {_LONGEST_PERIOD}"
             yield invalid(f"{place}.periodSeconds", period, detail)
