@@ -61,7 +61,7 @@ def page_of(body: bytes, view: type[_T], path: str) -> Page[_T]:
 
 
 def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
-    """A page without the objects that are not what they should be; the others must not suffer."""
+    """A page without the objects that cannot be decoded, each of which is logged."""
     raw = msgspec.json.decode(body, type=_List[msgspec.Raw])
     items: list[_T] = []
     for item in raw.items or ():

@@ -128,13 +128,13 @@ def _groups(bindings: Iterable[RawObject]) -> Iterator[Document]:
 
 
 def _shared(where: dict[str, list[str]]) -> list[str]:
-    """The clusters on which more than one of them is."""
+    """The clusters that have more than one workload of the group."""
     every = [cluster for at in where.values() for cluster in set(at)]
     return sorted({cluster for cluster in every if every.count(cluster) > 1})
 
 
 def _astray(where: dict[str, list[str]]) -> list[str]:
-    """The clusters where some are without the others: whoever has fewest must be with everybody."""
+    """All clusters of a group, unless each of the workload with the fewest has every other workload, too."""
     placed = [set(at) for at in where.values() if at]
     least = min(placed, key=len, default=set())
     return [] if all(least <= at for at in placed) else sorted(set.union(*placed))

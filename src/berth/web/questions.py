@@ -31,17 +31,17 @@ from berth.web.sources import ClusterSource
 
 _AVAILABLE = "nodes are available: "
 _COUNTED = re.compile(r"(?:^|, )(\d+) ")
-_MOST_PODS = 50  # of one workload that are named
+_MOST_PODS = 50  # named of one workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandDocuments:
-    """How the commands write what they find; the page shows the same."""
+    """The documents of the commands' `-o json`, which the page shows."""
 
     explanation: Callable[[Explanation, Snapshot], Document]
     audit: Callable[[Snapshot], Document]
     simulation: Callable[[Snapshot], Document]
-    fleet: Callable[[Listing, bool], Document]  # and whether its bindings are made by controllers
+    fleet: Callable[[Listing, bool], Document]  # the flag: bindings are made by controllers in the cluster
     what_if: Callable[[Snapshot, RawObject], Document] | None = None
 
 
@@ -101,14 +101,14 @@ def pending(snapshot: Snapshot) -> Document:
 
 
 def _refusals(message: str) -> dict[str, int]:
-    """Why nodes refuse, and how many of them: what the scheduler's sentence counts up; else the sentence."""
+    """Reasons and how many nodes have each, from the scheduler's sentence; the sentence if it counts none."""
     said = message.partition(" preemption: ")[0].partition(_AVAILABLE)[2]
     counted = _COUNTED.split(said.rstrip("."))
     return dict(zip(counted[2::2], map(int, counted[1::2]), strict=True)) or {message: 0}
 
 
 def title(message: str) -> str:
-    """The same without figures, what most nodes say first: pods that wait for the same read alike."""
+    """The reasons without numbers, the most frequent first: pods that wait for the same read alike."""
     found = _refusals(message)
     first, *rest = sorted(found, key=lambda why: -found[why])
     return ", ".join(
@@ -146,8 +146,8 @@ def explanation(snapshot: Snapshot, namespace: str, name: str, documents: Comman
 
 
 PageQuestion = Callable[[Snapshot], object]
-_REST = 3.0  # how many times as long as an answer took nobody works on the next one
-_KEPT = 64  # answers
+_REST = 3.0  # the pause before the same question is worked on again, as a multiple of the time it took
+_KEPT = 64  # answers that are kept
 
 
 @dataclass(slots=True)
@@ -158,11 +158,11 @@ class _Answer:
     at: float
 
     def rest(self, now: float) -> float:
-        """For how long nobody works on the next one, whatever changed."""
+        """Seconds until the same question may be worked on again, even if the cluster has changed."""
         return max(self.at + _REST * self.seconds - now, 0.0)
 
 
-# What is asked on its way to the thread, and what waits for the answer.
+# The work that answers a question, for the thread, and the future that gets the answer.
 _Job = tuple[Callable[[], bytes], Future[bytes]]
 
 
@@ -176,13 +176,13 @@ class Analyst:
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
         self._questions: SimpleQueue[_Job | None] = SimpleQueue()
-        # Nobody waits for it at the end: a question that takes minutes must not keep a page from closing.
+        # A daemon thread: a question that takes minutes must not keep the process from ending.
         threading.Thread(target=_work, args=(self._questions,), name="analyst", daemon=True).start()
         self._answers: dict[str, _Answer] = {}
         self._asked: dict[str, asyncio.Task[_Answer]] = {}
 
     async def ask(self, name: str, question: PageQuestion) -> bytes:
-        """The answer as JSON, of the cluster as it is now or later; who asks the same gets the same.
+        """The answer as JSON for the cluster's present state or a later one; equal questions share an answer.
 
         Raises:
             berth.engine.offline.snapshot.SnapshotError: the objects cannot be used together.
@@ -190,7 +190,7 @@ class Analyst:
         """
         wanted = self._source.version
         answer = self._answers.get(name)
-        # One that was begun before is of the cluster as it was, and nobody would ask again for the rest.
+        # An answer that was begun before the last change is of an older state.
         while answer is None or answer.version < wanted:
             answer = await self._next(name, question)
         return answer.content
@@ -220,7 +220,7 @@ class Analyst:
         return answer
 
     def close(self) -> None:
-        """Answer nobody any more; whoever waits is told so."""
+        """Stop answering; callers that wait get an EndedError."""
         self._questions.put(None)
         for task in self._asked.values():
             task.cancel()

@@ -108,7 +108,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
 
 
 async def _find_requests(client: Client) -> None:
-    """Check that the server has the kind that evictions are to be asked for with.
+    """Check that the server has EvictionRequests, by which evictions are to be asked for.
 
     Raises:
         StartError: the server has no EvictionRequests.

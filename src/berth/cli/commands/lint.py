@@ -58,7 +58,7 @@ ALL_CHECKS: tuple[tuple[str, CheckWords, Severity], ...] = (
     *((check.code, check.words, check.severity) for check in FLEET_CHECKS),
 )
 CODES = frozenset(code for code, _, _ in ALL_CHECKS)
-# What a live cluster is asked for beside what placing pods needs.
+# Kinds that are listed from a live cluster beside those that placing pods needs.
 _LIVE_KINDS = ("Deployment", "DaemonSet", "Job", "CronJob", "PodDisruptionBudget")
 
 
@@ -151,10 +151,10 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
 
 @dataclass(slots=True)
 class _Inputs:
-    """What was read.
+    """The input of the command.
 
     Attributes:
-        files: What is to be judged, and `around`, what else there is.
+        files: The objects to judge; `around` are the others of the cluster.
         refused: Objects that could not be used, and whole files.
         stdin: What came from standard input.
     """
@@ -171,14 +171,14 @@ class _Inputs:
 
     @property
     def unusable(self) -> list[ManifestError]:
-        """Of these what is bad input: what is no YAML, and a document of others where there is no object."""
+        """Those that are bad input: what is not YAML, and other documents if there is no object at all."""
         return [error for error in self.unread if error.source is None or not self.files]
 
 
 def _read_inputs(
     files: Sequence[str], cluster: Sequence[str], kubeconfig: str | None, context: str | None
 ) -> _Inputs:
-    """The files, over a dump or a live cluster; without files the live cluster is judged itself."""
+    """Read the files, and the dump or live cluster around them; without files the live cluster is judged."""
     live = kubeconfig is not None or context is not None
     if cluster and live:
         raise click.UsageError("--cluster reads files and --kubeconfig a cluster; give one of them")
@@ -278,7 +278,7 @@ def is_karmadas(manifest: Manifest) -> bool:
 def policy_findings(
     files: Sequence[Manifest], around: Sequence[Manifest], affinity_keys: Keys, anti_affinity_keys: Keys
 ) -> Iterator[Finding]:
-    """What is wrong with the policies of files, beside everything there is."""
+    """Findings about Karmada's policies in the files."""
     policies = []
     for manifest in files:
         if kinds.group_of(manifest.api_version) != POLICY_GROUP or manifest.kind not in _POLICIES:
@@ -298,14 +298,14 @@ def policy_findings(
 
 
 def _policy(manifest: Manifest) -> LintedPolicy | list[Finding]:
-    """A policy as Karmada would store it, or why it would not."""
+    """A policy with Karmada's defaults, or why Karmada would refuse it."""
     raw = copy.deepcopy(manifest.to_dict())
     namespaced = manifest.kind == _POLICIES[0]
     metadata = raw.get("metadata")
     if isinstance(metadata, dict) and namespaced:
         metadata.setdefault("namespace", DEFAULT_NAMESPACE)
     try:
-        convert(without_nulls(raw), PropagationPolicy)  # says it better than what fills in would
+        convert(without_nulls(raw), PropagationPolicy)  # for its error: filling in defaults gives a worse one
         prepare_policy(raw, (manifest.namespace or DEFAULT_NAMESPACE) if namespaced else "")
         view = convert(without_nulls(raw), PropagationPolicy)
         found = [

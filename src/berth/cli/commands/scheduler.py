@@ -53,9 +53,9 @@ from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME, LEASE = "berth", "berth-scheduler"
-# Not every API server has them; one that has none of a kind is like one that has no objects of it.
+# Kinds that not every API server has; without the kind there are simply no objects of it.
 OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS, RESOURCE_CLAIMS})
-# What the scheduler needs to know of pods and of the owners of others is less than controllers do.
+# The scheduler needs fewer fields of pods and of their owners than the controllers do.
 VIEWS: dict[Resource, type[Any]] = {
     **{resource: api_resources.VIEWS[resource] for resource in Scheduler.watches},
     PODS: Pod,
@@ -64,7 +64,7 @@ VIEWS: dict[Resource, type[Any]] = {
 }
 # Events written at a time, once no binding is under way.
 WRITERS = 12
-# Seconds in which answers come in while many bindings are under way, so that they are heard together.
+# Seconds to sleep while many bindings are under way, so that their answers are read together.
 REST = 0.002
 
 
@@ -155,7 +155,7 @@ def _settings(
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     election = configuration.leader_election
     if scheduler_name == DEFAULT_SCHEDULER_NAME and election.resource_name == LEASE:
-        # Only one of the two may place these pods.
+        # It takes kube-scheduler's lease: only one of the two may place these pods.
         election = replace(election, resource_name="kube-scheduler")
     settings = component_of(flags, election, configuration.client_connection)
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])

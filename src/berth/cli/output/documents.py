@@ -59,7 +59,7 @@ def as_yaml(document: Document) -> str:
 
 
 def document_of(kind: str, content: Document, notes: Iterable[str], warnings: Iterable[str] = ()) -> Document:
-    """What was found, with what is to be said about the input."""
+    """A document of a kind, with the notes and warnings about the input."""
     head = {"apiVersion": BERTH_API_VERSION, "kind": kind}
     return {**head, **content, "notes": list(notes), "warnings": list(warnings)}
 
@@ -71,7 +71,7 @@ def _document(kind: str, content: Document, snapshot: Snapshot) -> Document:
 
 
 def fields(item: object, *names: str) -> Document:
-    """Attributes of what was found, under their names on the wire."""
+    """Some attributes of an object, under their names in JSON."""
     return {wire: getattr(item, name) for name, wire in _on_the_wire(names)}
 
 
@@ -255,7 +255,7 @@ def audit_document(audit: Audit) -> Document:
 
 
 def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
-    """What would be moved, if that was asked for."""
+    """The moves, if `--rebalance` asked for them."""
     if workloads is None:
         return {}
     return {

@@ -53,7 +53,7 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 _Gate = Callable[[Request], Awaitable[Response | None]]
 
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
-_IDLE = 10.0  # seconds after which connections that ask or take nothing are ended, give or take as many
+_IDLE = 10.0  # connections that ask or take nothing are ended after once to twice as many seconds
 _BUSY = object()
 _RELOAD = 60.0  # seconds between looks at the certificate files
 
@@ -177,7 +177,7 @@ class _Server(uvicorn.Server):
             cutting.cancel()
 
     async def hang_up(self) -> None:
-        """End connections that never finish their question, or do not take the answer.
+        """End connections that never finish their request, or do not read the answer.
 
         Enough of them would keep everyone else out.
         """
@@ -191,7 +191,7 @@ class _Server(uvicorn.Server):
                 piece = self._tracker.piece.get(client)
                 if piece is None and not getattr(request, "response_complete", request is None):
                     continue
-                # As the last time: nothing has been asked since, and no byte was taken.
+                # Seen in this state twice: meanwhile nothing was asked, and no byte of the answer was taken.
                 state = (connection, request, piece, connection.transport.get_write_buffer_size())
                 idle.add(state)
                 if state in before:
@@ -210,7 +210,7 @@ def _build(
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        # Values are read here, where nothing changes meanwhile; writing them out may take its time.
+        # Values are read in the loop, where nothing changes meanwhile; writing them out can be slow.
         content = await asyncio.to_thread(encode, _FixedCollector(registry.collect()))
         return Response(content, media_type=content_type)
 
@@ -241,7 +241,7 @@ def _why(check: HealthCheck) -> str | None:
 
 
 def _all(name: str, checks: Checks) -> _Endpoint:
-    """Every check, in the words of Kubernetes' own endpoints."""
+    """An endpoint that makes every check and answers in the format of Kubernetes' /healthz."""
 
     async def answer(request: Request) -> Response:
         excluded = set(request.query_params.getlist("exclude"))
@@ -359,7 +359,7 @@ class _User(msgspec.Struct):
 
 
 class _ReviewStatus(msgspec.Struct):
-    """Of a TokenReview the first two, of a SubjectAccessReview the last."""
+    """The first two fields are those of a TokenReview, the last that of a SubjectAccessReview."""
 
     authenticated: bool = False
     user: _User = msgspec.field(default_factory=_User)
@@ -382,7 +382,7 @@ UNKNOWN = AccessDecision(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot 
 
 
 class Reviewer:
-    """Answers are kept by a digest of the token, for good and for bad."""
+    """Asks the API server about tokens, and keeps yes and no for a while by a digest of the token."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client.unlimited()

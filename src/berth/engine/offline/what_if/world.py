@@ -180,7 +180,7 @@ class ChangingWorld:
         self.log.displaced.add(entry.key)
 
     def remove(self, entry: Entry, why: str) -> None:
-        """A pod goes, as it should."""
+        """A pod is gone for good, and is not placed anew: `why` says what removed it."""
         if entry.key in self.on:
             self._leave(entry)
             self._note_local_storage(entry)
