@@ -231,7 +231,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - chan
     """
     modes = {name: flags[name] for name in ("every", "fitted", "scenario", "vs")}
     _refuse_mixtures(given_changes(ctx), modes)
-    # A configuration is a change here; pods that wait already are placed without it.
+    # Here a configuration is a change, and not how the pods are placed that have no node yet.
     with refusing(WhatIfError):
         ok = _Question({**flags, "config": None}).answer(given_changes(ctx), **modes)
     ctx.exit(0 if ok else 1)

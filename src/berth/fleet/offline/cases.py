@@ -22,9 +22,9 @@ from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
 
 # --- bindings in flight ---------------------------------------------------------------------------
-# A copy of what the scheduler wrote itself counts until the watch has caught up.  It stands in for a
-# binding that was seen, never for one that was not, and in the groups of that binding only: that is
-# how Karmada's index, which knows what was seen, finds peers.
+# What the scheduler wrote counts until the watch shows it.  It replaces a binding that the watch has shown,
+# never one that it has not, and only in the groups of that binding: so Karmada's index finds peers, which
+# holds only what was watched.
 
 
 def settle(
@@ -145,7 +145,7 @@ def _by_name(decision: PlacementDecision) -> dict[str, int] | None:
 
 
 def _written(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
-    """What the binding says afterwards."""
+    """What a scheduler would write to the binding."""
     observed = binding.status.scheduler_observing_affinity_name or ""
     placement = binding.spec.placement or Placement()
     result = _by_name(decision)

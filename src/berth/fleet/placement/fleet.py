@@ -28,9 +28,9 @@ from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
 
 # --- deciding one binding -------------------------------------------------------------------------
-# Which clusters are feasible, which of them are taken, how many replicas each gets.
+# The steps of a decision: feasible clusters, the selection among them, and replicas.
 
-# Of those in the way so many are named.
+# How many of the peers in the way are named.
 _NAMED = 3
 
 
@@ -41,9 +41,9 @@ class PlacementAttempt:
     Attributes:
         feasible: The clusters no rule refuses.
         verdicts: What each rule refuses, in the order of the rules.
-        score: Slot -> how well each is liked; None if it did not come to that.
-        selection: The clusters taken; None if it did not come to that.
-        targets: The outcome; None if it failed, and then `error` says why.
+        score: Slot -> its score; None if none was computed.
+        selection: The selected clusters; None if none were feasible, or none could be selected.
+        targets: The clusters with their replicas; None if it failed, and then `error` says why.
         founding: Affinity rules of which no peer is placed yet.
     """
 
@@ -57,7 +57,7 @@ class PlacementAttempt:
     founding: list[WorkloadRule] = field(default_factory=list)
 
     def reasons(self, slot: int) -> list[str]:
-        """Everything that speaks against a cluster, one reason a rule."""
+        """Why a cluster is refused: one reason for each rule that refuses it."""
         found: dict[str, str] = {}
         for rule, verdict in self.verdicts:
             if rule not in found and verdict.refused[slot]:
@@ -102,7 +102,7 @@ class PlacementDecision:
 
     def _may_stay(self, clusters: Clusters, slot: int | None) -> bool:
         if slot is None or not clusters.exists[slot]:
-            return True  # who cleans up after a cluster needs to know who was there
+            return True  # whatever cleans up after a deleted cluster needs to see what was there
         return any(
             all(rule in PEER_RULES for rule, verdict in attempt.verdicts if verdict.refused[slot])
             for attempt in self.attempts
@@ -160,7 +160,7 @@ def _score(query: PlacementQuery) -> Int64Array:
 
 
 def _no_cluster(clusters: Clusters, attempt: PlacementAttempt) -> str:
-    """How many clusters each reason keeps out, with a few of the peers that are the cause."""
+    """A message that counts the refused clusters by reason, and names a few peers that are the cause."""
     slots = [int(slot) for slot in np.flatnonzero(clusters.schedulable)]
     counts: Counter[str] = Counter()
     peers: dict[str, dict[str, None]] = {}
@@ -189,7 +189,7 @@ class FleetBinding:
     """A binding as the fleet knows it.
 
     Attributes:
-        placement: With the rules of the annotations.
+        placement: Its placement, with the rules of the annotations added.
         problem: Why its rules cannot be followed; None if they can.
     """
 

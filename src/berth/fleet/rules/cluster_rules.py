@@ -35,7 +35,7 @@ class ClusterAffinityRule(ClusterRule):
 def _affinities(query: PlacementQuery) -> Sequence[ClusterAffinity] | None:
     """The affinities of which one must match; None where every cluster does.
 
-    What has no replicas takes no room, so it never overflows.
+    A resource without replicas takes no room, so it never overflows.
     """
     if query.placement.cluster_affinity is not None:
         return [query.placement.cluster_affinity]
@@ -46,7 +46,7 @@ def _affinities(query: PlacementQuery) -> Sequence[ClusterAffinity] | None:
 
 
 class TaintTolerationRule(ClusterRule):
-    """Taints keep newcomers off a cluster; what is there already is left to whoever evicts."""
+    """Taints refuse new bindings; those on the cluster already are left to the controller that evicts."""
 
     name = "TaintToleration"
 
@@ -116,7 +116,7 @@ class ClusterEvictionRule(ClusterRule):
 
 
 class SpreadConstraintRule(ClusterRule):
-    """Clusters that lack a property cannot be spread by it."""
+    """A cluster that lacks the property of a spread constraint is refused."""
 
     name = "SpreadConstraint"
 
@@ -132,7 +132,7 @@ class SpreadConstraintRule(ClusterRule):
                 yield f"{name}: {_lacks(view, fields)}"
 
 
-# The property of each field, as reasons call it.
+# The name of each field's property in reasons.
 _PROPERTIES = {"provider": "provider", "region": "region", "zone": "zones"}
 
 
@@ -152,7 +152,7 @@ def _lacks(cluster: MemberCluster | None, fields: Iterable[str]) -> str:
 
 
 class ClusterLocalityRule(ClusterRule):
-    """Where a binding is already, it had better stay."""
+    """Prefers the clusters that a binding has already."""
 
     name = "ClusterLocality"
 

@@ -15,11 +15,11 @@ from berth.kube.objects import LabelSelector, NodeSelector, NodeSelectorRequirem
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 
 # --- domains --------------------------------------------------------------------------------------
-# A zone, a region, a provider, or the value of a label.
+# A domain is a zone, a region, a provider, or the value of a cluster label.
 
 
 def domains_of(cluster: MemberCluster, topology: str) -> Sequence[str]:
-    """The domains a cluster is in: several zones are possible, and none of anything."""
+    """The domains of a cluster: there may be several zones, and there may be none."""
     spec = cluster.spec
     match topology:
         case "cluster":
@@ -130,7 +130,7 @@ def matching(clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
 
 
 def compile_affinity(affinity: ClusterAffinity) -> AffinityTest:
-    """A function that says of one cluster whether `affinity` matches it."""
+    """A function that tells whether `affinity` matches a cluster."""
     checks: list[AffinityTest] = []
     if affinity.exclude:
         excluded = frozenset(affinity.exclude)

@@ -152,7 +152,7 @@ class Transport:
                 if refused == _ATTEMPTS:
                     raise
             except ConnectionResetError:
-                # The server had closed the kept connection. Only requests that change nothing are sent again.
+                # The server had closed the kept connection. Questions can be asked again, nothing else.
                 if not kept or method != "GET" or exchange.heard:
                     raise
             finally:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from berth.kube.quota.usage import LIMITS
 from berth.kube.versions import VERSIONS
 from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server.fields import at, condition, items, mapping, number
@@ -380,7 +379,7 @@ def _quota(obj: Object, _: float, *, limits: bool) -> str:
     return ", ".join(
         f"{name}: {used.get(name, 0)}/{hard[name]}"
         for name in sorted(hard)
-        if name.startswith(LIMITS) == limits
+        if name.startswith("limits.") == limits
     )
 
 
