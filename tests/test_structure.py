@@ -46,34 +46,13 @@ SAME_BY_CHANCE: frozenset[str] = frozenset(
 
 
 # Strings that have a name where they mean one thing, and are written out where they mean another.
-ORDINARY = frozenset(
-    (
-        *("True", "False", "Unknown", "Ready", "Pending", "Running", "Succeeded", "Failed"),  # of many kinds
-        *("Terminating", "Unschedulable", "Always"),
-        *(
-            "In",
-            "NotIn",
-            "Exists",
-            "DoesNotExist",
-            "Gt",
-            "Lt",
-            "Equal",
-        ),  # of several selectors
-        *(
-            "cpu",
-            "memory",
-            "pods",
-            "requests.",
-            "byte",
-            "quantity",
-            "date-time",
-            "micro-time",
-            "int-or-string",
-        ),
-        *("PriorityClass", "VolumeAttributesClass"),  # scopes of quotas, and kinds
-        *("metadata.name", "default", "v1", "-", "*"),
-    )
-)
+PHASES = ("Ready", "Pending", "Running", "Succeeded", "Failed", "Terminating", "Unschedulable")
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal")  # of several kinds of selectors
+RESOURCES = ("cpu", "memory", "pods", "requests.", "limits.")
+FORMATS = ("byte", "quantity", "date-time", "micro-time", "int-or-string")  # in patterns of `match`
+KINDS = ("PriorityClass", "VolumeAttributesClass")  # which are scopes of quotas as well
+SHORT = ("True", "False", "Unknown", "Always", "metadata.name", "default", "v1", "-", "*")
+ORDINARY = frozenset((*PHASES, *OPERATORS, *RESOURCES, *FORMATS, *KINDS, *SHORT))
 
 
 def modules(folder: Path) -> Iterator[Path]:

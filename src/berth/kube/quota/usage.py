@@ -26,15 +26,7 @@ from berth.kube.amounts.resource_lists import (
     requests_of,
     whole,
 )
-from berth.kube.amounts.resource_names import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    HUGE_PAGES_PREFIX,
-    MEMORY,
-    is_huge_page,
-    is_native,
-    is_pod_level,
-)
+from berth.kube.amounts.resource_names import EPHEMERAL_STORAGE, is_huge_page, is_native, is_pod_level
 from berth.kube.objects import (
     Affinity,
     Container,
@@ -54,7 +46,7 @@ from berth.kube.text.decoding import convert, without_nulls
 from berth.kube.times import seconds_of
 from berth.kube.well_known import BETA_STORAGE_CLASS
 
-_COMPUTE = (CPU, MEMORY)
+_COMPUTE = ("cpu", "memory")
 _LOCAL = (*_COMPUTE, EPHEMERAL_STORAGE)
 
 # --- scopes: which of the objects of its namespace a quota is about ----------------------------------
@@ -204,7 +196,7 @@ class PodQuota(QuotaEvaluator):
     """A pod uses what it requests and may use, as long as it is not at its end."""
 
     def _counts(self, name: str) -> bool:
-        if name in _POD_NAMES or name.startswith((HUGE_PAGES_PREFIX, f"{REQUESTS}{HUGE_PAGES_PREFIX}")):
+        if name in _POD_NAMES or is_huge_page(name.removeprefix(REQUESTS)):
             return True
         return name.startswith(REQUESTS) and (
             not is_native(name) or name.startswith(f"{REQUESTS}{_DEVICE_CLASS}")
