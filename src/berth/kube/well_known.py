@@ -71,7 +71,7 @@ BERTH_API_VERSION = "berth.dev/v1alpha1"
 # Annotations of pods: what hollow nodes make of them.
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
-# Beside a deletion cost that Berth gave a pod, to tell it from one that somebody else did.
+# Beside a deletion cost that Berth gave a pod, to tell it from one that others gave.
 OWN_DELETION_COST = "berth.dev/deletion-cost"
 # What a workload says of itself.
 REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"

@@ -39,7 +39,7 @@ class Ceiling:
         domain_key: The node label that says which domain a node is in.
         max_share: A domain is halted while more than this share of its pods would go.
         halt_above: So few pods are never too many, whatever their share.
-        policy: Who may still go from a halted domain.
+        policy: Which pods may still go from a halted domain.
     """
 
     domain_key: str = ZONE
@@ -89,7 +89,7 @@ class Halt:
 
     @property
     def outlook(self) -> str:
-        """Who goes from the halted domain, and who does not."""
+        """Which pods go from the halted domain, and which stay, as a sentence."""
         if not self.one_by_one:
             return "nobody goes"
         stay = f", {self.staying} without one stay" if self.staying else ""

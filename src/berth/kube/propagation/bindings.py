@@ -171,7 +171,7 @@ def _claim(policy: LivePolicy) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def released(binding: LiveBinding) -> RawObject:
-    """The patch that makes a binding nobody's; where it was put stays."""
+    """The patch that takes a binding from its policy; its clusters stay."""
     labels = dict.fromkeys(name for name in CLAIM_LABELS if name in (binding.metadata.labels or {}))
     notes = dict.fromkeys(name for name in CLAIM_ANNOTATIONS if name in (binding.metadata.annotations or {}))
     return {"metadata": {"labels": labels, "annotations": notes}}

@@ -145,7 +145,7 @@ REQUESTS, LIMITS = "requests.", "limits."
 _POD_NAMES = frozenset(
     {"count/pods", "pods"} | {f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _LOCAL}
 )
-# Whoever limits one of these makes every container say how much it asks for.
+# A quota on one of these requires every container to state it.
 _MUST_BE_SAID = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _COMPUTE)
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/"
@@ -417,7 +417,7 @@ _OWN: dict[tuple[str, str], QuotaEvaluator] = {
 
 @lru_cache(maxsize=1024)
 def evaluator_of(group: str, plural: str) -> QuotaEvaluator | None:
-    """Who knows what objects of a namespaced resource use; None if quotas ignore them."""
+    """The evaluator of a namespaced resource's objects; None if quotas ignore them."""
     if (group, plural) in _NOT_COUNTED:
         return None
     return _OWN.get((group, plural)) or QuotaEvaluator(group, plural)

@@ -205,7 +205,7 @@ def _client_connection(given: wire.ClientConnectionConfiguration, errors: Errors
 def _leader_election(
     given: wire.LeaderElectionConfiguration, profiles: Sequence[Profile], errors: Errors, path: Path
 ) -> LeaderElection:
-    # Who serves the same pods as kube-scheduler must not do so beside it; others must not wait for it.
+    # If it serves kube-scheduler's pods it takes that one's lease, so that only one of them runs.
     replaces = any(profile.scheduler_name == DEFAULT_SCHEDULER_NAME for profile in profiles)
 
     known = len(errors)

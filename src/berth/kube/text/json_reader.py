@@ -1,4 +1,4 @@
-"""JSON manifests, read without building what nobody asked for.
+"""JSON manifests, read without building the parts that are not needed.
 
 A dump of a large cluster is one ``List`` of a hundred megabytes.  Its items stay slices of the
 text until each is decoded on its own, straight into its typed view; managed fields and most of
@@ -152,7 +152,7 @@ def repeated_name(text: str) -> str | None:
     except _RepeatedKey as found:
         return str(found)
     except RecursionError:
-        pass  # so deep that nobody reads it anyway
+        pass  # so deep that decoding will fail as well
     return None
 
 
@@ -181,7 +181,7 @@ def _paths_of_repeated(value: object) -> Iterator[str]:
 
 
 def _path(way: _Way | None) -> str:
-    """A way as text, which is written for those alone that somebody is told of: keys may be long."""
+    """A way as text; only made for paths that are reported, since keys may be long."""
     steps = []
     while way is not None:
         way, last = way

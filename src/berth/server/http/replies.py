@@ -157,7 +157,7 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         return
     for piece in pieces_of_it:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await asyncio.sleep(0)  # sending alone lets nobody else have a turn while the client keeps up
+        await asyncio.sleep(0)  # let others run: sending does not wait while the client keeps up
     await send({"type": "http.response.body", "body": b""})
 
 

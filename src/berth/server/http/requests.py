@@ -95,7 +95,7 @@ class ApiRequest:
     headers: dict[bytes, bytes]
     receive: Receive
     cycle: RequestResponseCycle | None = None  # by which it can be answered at once
-    user: User = ADMIN  # who is taken to have sent it
+    user: User = ADMIN  # the user for whom it is authorized
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
@@ -167,7 +167,7 @@ class ApiRequest:
 
     @property
     def manager(self) -> str:
-        """Who is written down as the manager of the fields this request sets."""
+        """The name in managedFields for the fields that this request sets."""
         manager = self.query.get("fieldManager")
         if manager:
             return manager
@@ -336,7 +336,7 @@ def _asked(name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) 
         yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
         yield Attributes("impersonate", resource="users", name=name)
-    # Who has this name may do everything, whatever the groups.
+    # The administrator's name gives all rights, so it takes the right to the masters' group as well.
     for group in groups if name != ADMIN.name else {*groups, MASTERS}:
         yield Attributes("impersonate", resource="groups", name=group)
     for key, values in extra.items():

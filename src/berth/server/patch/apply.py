@@ -21,7 +21,7 @@ from berth.server.patch.typed import Difference, compare, fields_of, merge, requ
 
 # --- from kubectl's annotation --------------------------------------------------------------------
 # Upstream: apimachinery/pkg/util/managedfields/internal (lastappliedmanager, lastappliedupdater).  Only for
-# kubectl's own manager: whoever applies by another name means to own fields beside it.
+# kubectl's own manager; another name in an apply means another owner beside it.
 
 MANAGER = "kubectl"
 
@@ -38,7 +38,7 @@ def taken_over(live: dict[str, Any], schema: Schema, manager: str) -> FieldSet:
         difference = compare(last, live, schema.root)
         applied = frozenset(fields_of(last, schema.root))
     except (ValueError, RecursionError, StatusError):
-        return frozenset()  # somebody else wrote it
+        return frozenset()  # not written by kubectl
     return applied - difference.modified - difference.added - difference.removed
 
 
@@ -183,7 +183,7 @@ def _owned(paths: Iterable[KeyPath], reset: Iterable[KeyPath]) -> FieldSet:
 
 
 def _give_up(merged: dict[str, Any], schema: Schema, last: FieldSet, owners: Managers) -> dict[str, Any]:
-    """Take away what the applier no longer mentions and nobody else owns."""
+    """Remove the fields that the applier no longer mentions and no other manager owns."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in owners.values()))
     dropped = last - owned
     if not dropped:

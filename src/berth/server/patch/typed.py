@@ -18,7 +18,7 @@ from berth.server.patch.fieldset import KeyPath
 
 MISSING: Any = object()
 
-# Whatever lies deeper is owned as a whole; nobody writes such objects by hand.
+# Values that lie deeper are owned as a whole; objects are hardly ever nested like that.
 _MAX_DEPTH = 100
 
 
@@ -172,7 +172,7 @@ def _came(value: Any, node: SchemaNode, path: KeyPath, out: set[KeyPath], *, fre
 
 
 def _went(value: Any, node: SchemaNode, path: KeyPath, out: set[KeyPath]) -> None:  # noqa: ANN401
-    """A value that went and everything inside it: whoever owned any of that owns it no longer."""
+    """A value was removed: add its path and all paths inside it to `out`."""
     out.add(path)
     for step, item, inner, _ in _parts(value, node, path) or ():
         _went(item, inner, (*path, step), out)

@@ -29,7 +29,7 @@ _MOST = 20
 
 GROUP_INCOMPLETE = Reason("PodGroupIncomplete", "")
 GROUP_WITHOUT_ROOM = Reason("PodGroupWithoutRoom", "")
-# What is no rule's: a pod waits for the others of its group.
+# Reasons that belong to no rule: a pod waits for the others of its group.
 GROUP_REASONS = (GROUP_INCOMPLETE, GROUP_WITHOUT_ROOM)
 # What may make room for a group.
 ROOM_EVENTS = (PodDeleted.__name__, NodeAdded.__name__, NodeUpdated.__name__)

@@ -33,7 +33,7 @@ from berth.kube.pods import is_terminating
 _CANDIDATES = 20
 # Rows whose reasons are told as data: each takes a look at all nodes.
 _MOST_DETAILED = 100
-# Beyond this it is "at least": nobody scales by so much at once.
+# Beyond this the answer is "at least": nobody adds so many replicas at once.
 MOST = 20_000
 _KINDS = (*workloads.SCALABLE, "Job", "CronJob", DAEMON_SET)
 

@@ -69,7 +69,7 @@ def _evict(world: ChangingWorld, change: change_kinds.PodEviction) -> None:
 
 
 def _replace_all(world: ChangingWorld, change: change_kinds.FullReplacement) -> None:
-    """Everybody waits who is not tied to a node; who came first is served first."""
+    """Take every pod off its node that is not tied to it; all wait then, the oldest first."""
     del change
     for entry in list(world.on.values()):
         if entry.is_mirror or entry.is_daemon or is_terminating(entry.pod):
