@@ -13,7 +13,6 @@ from tests.support.paths import ROOT
 
 SOURCE, TESTS = ROOT / "src" / "berth", ROOT / "tests"
 MOST_LINES, MOST_MODULES = 500, 16
-NAME_FIELD = "metadata.name"  # of any object, and what a node selector calls a node's
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 # Words that go on from something said before, and those that begin a clause after which the sentence comes.
@@ -44,6 +43,16 @@ SAME_BY_CHANCE: frozenset[str] = frozenset(
         "Terminating",  # a scope of quotas, and what `explain` says of a pod
     )
 )
+
+
+# Strings that have a name where they mean one thing, and are written out where they mean another.
+PHASES = ("Ready", "Pending", "Running", "Succeeded", "Failed", "Terminating", "Unschedulable")
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal")  # of several kinds of selectors
+RESOURCES = ("cpu", "memory", "pods", "requests.", "limits.")
+FORMATS = ("byte", "quantity", "date-time", "micro-time", "int-or-string")  # in patterns of `match`
+KINDS = ("PriorityClass", "VolumeAttributesClass")  # which are scopes of quotas as well
+SHORT = ("True", "False", "Unknown", "Always", "metadata.name", "default", "v1", "-", "*")
+ORDINARY = frozenset((*PHASES, *OPERATORS, *RESOURCES, *FORMATS, *KINDS, *SHORT))
 
 
 def modules(folder: Path) -> Iterator[Path]:
@@ -94,13 +103,22 @@ def test_docstrings_begin_with_what_it_is() -> None:
     assert listed == []
 
 
+def types_of(path: Path) -> Iterator[str]:
+    """The classes of a module, and the other names it has for types: those in camel case it assigns to."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+            yield from (target.id,) if target.id[0].isupper() and not target.id.isupper() else ()
+
+
 def test_a_public_class_name_exists_once() -> None:
-    """No two modules of Berth define a public class of one name, so that a name says which one is meant."""
+    """No two modules define a public class or alias of one name, so that a name says which one is meant."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in modules(SOURCE):
-        for node in nodes_of(path):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(name_of(path))
+        for name in types_of(path):
+            if not name.startswith("_"):
+                places[name].append(name_of(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
@@ -157,18 +175,17 @@ def test_a_well_known_string_is_written_once() -> None:
 
 
 def test_a_well_known_string_is_called_by_its_name() -> None:
-    """Qualified names, and others that mean one thing only, are not written again beside their constants."""
-    source = SOURCE / "kube" / "well_known.py"
-    alone = {"DisruptionTarget", "PodScheduled", "SchedulingGated"}
-    known = {
-        text
-        for text in constants_of(source)
-        if text in alone or "During" in text or "." in text.split("/")[0]
-    }
+    """A string that berth.kube has a name for is written nowhere else, if it means one thing only."""
+    homes: dict[str, set[Path]] = defaultdict(set)
+    for path in modules(SOURCE / "kube"):
+        for text in constants_of(path):
+            homes[text].add(path)
     again = [
-        f"{name_of(path)}:{node.lineno} {node.value}"
+        (node.value, f"{name_of(path)}:{node.lineno}")
         for path in modules(SOURCE)
         for node in nodes_of(path)
-        if path != source and isinstance(node, ast.Constant) and node.value in known - {NAME_FIELD}
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if path not in homes.get(node.value, {path})
     ]
-    assert again == []
+    assert [(text, place) for text, place in again if text not in ORDINARY] == []
+    assert sorted(ORDINARY - {text for text, _ in again}) == [], "these are written nowhere else by now"

@@ -19,7 +19,7 @@ Authority = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
 
 
 def self_signed(common: str, names: Iterable[str], now: dt.datetime) -> tuple[bytes, bytes]:
-    """A certificate for a server that nobody vouches for, and its key, both as PEM."""
+    """A self-signed certificate for a server, and its key, both as PEM."""
     return issue(None, common, names, now, days=365)
 
 

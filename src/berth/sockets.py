@@ -15,7 +15,7 @@ def url_host(host: str) -> str:
 
 
 def is_address(name: str) -> bool:
-    """Whether it is no name: only a name can be made to lead here by somebody else."""
+    """Whether a host is an address and not a name: names can be pointed here by others (DNS rebinding)."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -159,7 +159,7 @@ def test_a_tenant_who_moves() -> None:
     for i in range(5):
         world.pod(f"b{i}", "n-b", cpu="1m")
     found = compare(world)
-    assert [(halt.domain, halt.moving, halt.staying) for halt in found.halts] == [("a", 5, 2)]
+    assert [(halt.domain, halt.one_by_one, halt.staying) for halt in found.halts] == [("a", 5, 2)]
     assert [eviction.one_by_one for eviction in found.evictions] == [True] * 5 + [False] * 2
     assert [eviction.halted for eviction in found.evictions] == [False] * 5 + [True] * 2
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from berth.kube.manifests.manifest import Progress
 from berth.live import listing
 from berth.live.listing import Listing, ListingError, list_cluster
 from tests.support.api.fake import FakeApi, Fault, serving
@@ -15,7 +16,7 @@ from tests.support.api.faulty import FaultyApi
 Before = Callable[[str, str], None]
 
 
-def listed(api: FakeApi, *kinds: str, progress: listing.Progress | None = None) -> Listing:
+def listed(api: FakeApi, *kinds: str, progress: Progress | None = None) -> Listing:
     async def work() -> Listing:
         await api.put("nodes", {"metadata": {"name": "n1"}})
         for number in range(7):

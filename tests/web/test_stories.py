@@ -43,7 +43,7 @@ def test_a_story_goes_from_the_broken_rule_to_the_pod_that_runs_instead() -> Non
     (story,) = eviction_stories(events, row("web-1-b", "n2"), {})
     assert (story["pod"], story["broken"], story["evicted"]) == ("web-1-a", RULE, True)
     assert (story["refused"]["why"], story["refused"]["times"]) == (why, 3)
-    assert story["landing"] == "Its replacement would go to node n2."
+    assert story["place"] == "Its replacement would go to node n2."
     expected = {"pod": "web-1-b", "node": "n2", "phase": "Running", "waits": None}
     assert {key: story["replacement"][key] for key in expected} == expected
 
@@ -67,7 +67,7 @@ def test_a_replacement_without_a_node_says_why() -> None:
         event(10, "FailedScheduling", "web-1-b", "0/3 nodes are available"),
     ]
     (story,) = eviction_stories(events, row("web-1-b", "", "Pending"), {})
-    assert story["landing"] == "No node could take its replacement."
+    assert story["place"] == "No node could take its replacement."
     assert story["replacement"]["waits"] == "0/3 nodes are available"
 
 
@@ -135,4 +135,4 @@ def test_a_pod_moved_for_evenness_has_a_story_too() -> None:
         made(6, "b"),
     ]
     (story,) = eviction_stories(events, {}, {})
-    assert (story["cause"], story["broken"], story["landing"]) == ("evenness", "zone a has 5, c has 1", None)
+    assert (story["cause"], story["broken"], story["place"]) == ("evenness", "zone a has 5, c has 1", None)

@@ -38,7 +38,7 @@ class LazyGroup(click.Group):
 
 
 def _imported(name: str) -> ModuleType:
-    """A module, without looking for garbage meanwhile: what modules make stays."""
+    """Import a module with garbage collection off: nearly all that an import makes stays."""
     was_on = gc.isenabled()
     gc.disable()
     try:

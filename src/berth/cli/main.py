@@ -44,7 +44,7 @@ _COMMANDS = {
 }
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
-# What a full or broken disk, or too small a limit, has to do with, and no mistake of ours.
+# Errors of the machine rather than of Berth: a full or broken disk, or a limit that is too low.
 _OF_THE_MACHINE = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EBADF)
 )
@@ -74,8 +74,8 @@ def cli(*, verbose: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line; every way out has its exit code."""
-    # NumPy's linear algebra is not used, but loading it would start a thread a core, each looking for work.
+    """Run the command line, and end with the exit code of whatever happened."""
+    # NumPy's linear algebra is not used, but on loading it would start a busy thread for every core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_streams()
     guard_output()
@@ -87,7 +87,7 @@ def main() -> None:
         code = BROKEN_PIPE
     except OSError as error:
         _silence(sys.stdout)
-        if code != BAD_INPUT:  # else it was said
+        if code != BAD_INPUT:  # that was printed already
             code = _refuse(click.ClickException(f"cannot write the output: {error.strerror}"))
     sys.exit(code)
 
@@ -105,13 +105,13 @@ def _open_streams() -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Have what is still buffered go nowhere; otherwise Python complains about it on exit."""
+    """Send what is still buffered to /dev/null; otherwise Python prints an error on exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def run(arguments: list[str]) -> int:
     try:
-        # What the user typed: kubectl runs `kubectl-berth` for `kubectl berth`.
+        # The command as the user typed it: kubectl runs `kubectl-berth` for `kubectl berth`.
         plugin = sys.argv[0].rpartition(os.sep)[2].startswith("kubectl")
         code = cli.main(arguments, prog_name="kubectl berth" if plugin else "berth", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -132,7 +132,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(cause: BaseException) -> int:
-    """Say what went wrong that no command expected: the machine's fault, or ours."""
+    """Print an error that no command expected: a fault of the machine, or a bug."""
     if isinstance(cause, OSError) and cause.errno in _OF_THE_MACHINE:
         mode = fcntl.fcntl(sys.stdin.fileno(), fcntl.F_GETFL) & os.O_ACCMODE
         stream = "read standard input" if mode == os.O_WRONLY else "write the output"
@@ -145,7 +145,7 @@ def _fail(cause: BaseException) -> int:
 
 
 def _refuse(error: click.ClickException) -> int:
-    with contextlib.suppress(OSError):  # standard error may be as full as everything else
+    with contextlib.suppress(OSError):  # standard error may be on the same full disk
         tell("error", visible(error.format_message()))
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"see '{error.ctx.command_path} --help'", err=True)

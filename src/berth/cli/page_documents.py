@@ -1,4 +1,4 @@
-"""What the page shows is what the commands print: their own documents, for whoever serves it."""
+"""The documents that the page shows: those of the commands' `-o json`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from berth.cli.input.validating import IGNORE, STRICT, WARN, unknown_in
 from berth.cli.output.documents import (
-    Document,
     audit_document,
     explanation_document,
     simulation_document,
@@ -26,16 +25,16 @@ from berth.engine.state.options import Options
 from berth.fleet.offline.simulation import simulate as simulate_fleet
 from berth.fleet.state.options import FleetOptions
 from berth.kube.manifests.manifest import ManifestError
-from berth.kube.objects import RawObject
+from berth.kube.objects import Document, RawObject
 from berth.live.listing import Listing
 from berth.web.questions import CommandDocuments
 
 _MOST_CHANGES = 100
-_MOST_NODES = 10_000  # in all: whoever asks for more keeps everybody else waiting
+_MOST_NODES = 10_000  # that a question may add in all, since others wait meanwhile
 
 
 class _NoFiles:
-    """A page names no files of the machine that serves it."""
+    """Refuses changes that name files: a page must not read files of the machine that serves it."""
 
     def objects(self, file: str) -> NoReturn:
         raise WhatIfError(f"{file}: a page reads no files; use berth what-if in a terminal")
@@ -89,7 +88,7 @@ def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
     Raises:
         ValueError: the objects cannot be used; the message says why.
     """
-    # Most pages are of no fleet, and start sooner without it.
+    # Imported when needed: most pages show no fleet.
     from berth.cli.fleet.objects import karmada_schemas, sort  # noqa: PLC0415
     from berth.cli.fleet.reports import simulation_document as fleet_document  # noqa: PLC0415
     from berth.fleet.offline.inventory import fleet_of  # noqa: PLC0415
@@ -108,7 +107,7 @@ def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
 
 
 def same_flags(options: Options, version: str | None = None) -> str:
-    """The flags with which a command judges by the same options; `version` if somebody chose it."""
+    """The flags with which a command judges by the same options; `version` if it was chosen."""
     default = Options()
     found = {"--kubernetes-version": version} if version else {}
     weight = options.args.hard_pod_affinity_weight
@@ -122,7 +121,7 @@ def same_flags(options: Options, version: str | None = None) -> str:
 
 
 def page_documents(validate: str = WARN) -> CommandDocuments:
-    """The documents of commands that are told to `--validate` files in this way."""
+    """The documents of the commands, with `--validate` as given."""
     return CommandDocuments(
         explanation=explanation_document,
         audit=lambda snapshot: audit_document(audit(snapshot).only(None, ())),

@@ -11,7 +11,7 @@
 """
 
 from berth.eviction.machine import AffinityEviction
-from berth.eviction.reports import EvictionDecision, EvictionMetrics, Tell
+from berth.eviction.reports import EvictionDecision, EvictionMetrics, TellEviction
 from berth.eviction.settings import EvictionRate, EvictionSettings
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "EvictionMetrics",
     "EvictionRate",
     "EvictionSettings",
-    "Tell",
+    "TellEviction",
 ]

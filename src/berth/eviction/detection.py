@@ -59,7 +59,7 @@ class ViolationDetector:
         else:
             self._state.mirror.handle(event)
         if not self.started:
-            # Everything will be looked at anyway.
+            # At the start everything is judged anyway.
             self._state.mirror.changes()
             self._unjudged.clear()
             self._arrived.clear()
@@ -88,7 +88,7 @@ class ViolationDetector:
     # --- judging ------------------------------------------------------------------------------------
 
     def judge(self, now: float) -> set[str]:
-        """Look at what may have changed since the last time; the nodes whose labels are others than then."""
+        """Judge what may have changed since the last call; returns the nodes whose labels have changed."""
         if not self.started:
             self._judge_all(now)
             return set()
@@ -110,8 +110,8 @@ class ViolationDetector:
         for pod, broken in self._violations_among(pods).items():
             self._enter(pod, broken, now)
             if any(violation.about_peers for violation in broken):
-                # Who goes for a rule about other pods depends on more than a violation tells: on all the
-                # peers, also on those it does not name, and on which of them are going already.
+                # Which pod goes for a rule about other pods depends on all peers, also on those that no
+                # violation names, and on which of them are going already.
                 state.violations.outdated()
         state.violations.end_grace(now)
         self._tell_invalid(own, now)
@@ -141,16 +141,16 @@ class ViolationDetector:
     def _enter(self, pod: str, broken: list[RuleViolation], now: float) -> None:
         record = self._state.records.get(pod)
         if record is None:
-            return  # it is gone, and what it broke with it
+            return  # the pod is gone, and its violations with it
         opened, healed = self._state.violations.update(record, broken, now)
         for violation in opened:
             self._reports.rule(BROKEN, violation, now)
-        if self._state.pod(pod) is not None:  # of one that goes nothing holds
+        if self._state.pod(pod) is not None:  # not for pods that are terminating or static
             for violation in healed:
                 self._reports.rule(HEALED, violation, now)
 
     def _tell_invalid(self, pods: Iterable[str], now: float) -> None:
-        """Say of every pod once that what its annotation demands is not known."""
+        """Report once for every pod that its annotation cannot be read."""
         for name in pods:
             record = self._state.records.get(name)
             if record is None or record.invalid == record.told_invalid:
@@ -171,7 +171,7 @@ class ViolationDetector:
     # --- one pod ------------------------------------------------------------------------------------
 
     def rejudge(self, record: PodRecord, now: float) -> bool:
-        """Look again at every rule that a pod would go for; whether it still has to go."""
+        """Judge again every rule for which a pod would be evicted; returns whether it still has to go."""
         if record.attempt is not None:
             for pod in {violation.pod for violation in record.attempt.planned.violations}:
                 is_there = self._state.pod(pod) is not None
@@ -179,7 +179,7 @@ class ViolationDetector:
         return self.has_to_go(record)
 
     def has_to_go(self, record: PodRecord) -> bool:
-        """Whether a pod has to go as far as is known at this moment."""
+        """Whether a pod has to go, by what is known at this moment."""
         if (
             record.attempt is None
             or not self._state.is_current(record)
@@ -204,7 +204,7 @@ class ViolationDetector:
 
 
 def _differs(old: Pod, new: Pod) -> bool:
-    """Whether a pod's own rules may be others, or may be judged otherwise."""
+    """Whether a change of a pod can change its own rules or how they are judged."""
     was, now = old.metadata, new.metadata
     return (
         was.labels != now.labels

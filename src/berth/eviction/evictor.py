@@ -40,7 +40,7 @@ from berth.machines.rates import earliest
 
 # A rule that is broken so soon after a pod came was broken when it came.
 _AT_ONCE = 1.0
-# A condition that could not be taken back, or may have to be, is looked at again after so long.
+# Seconds until a condition that could not be removed, or may have to be, is looked at again.
 _RECHECK = 5.0
 
 
@@ -105,7 +105,7 @@ class Evictor:
         return [*self._state.take(), *deletions]
 
     def _look_after(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> None:
-        """What became of a request for an eviction."""
+        """Take the state of an EvictionRequest over to the pod's record."""
         uid = record.uid or ""
         why = self.requests.failure(uid)
         if self.requests.is_evicted(uid):
@@ -125,7 +125,7 @@ class Evictor:
         return record.attempt is not None or bool(record.violations)
 
     def _follow_plan(self, order: Sequence[PlannedEviction], now: float) -> None:
-        """Have an attempt for everyone who has to go, and for nobody else."""
+        """Begin an attempt for every pod of the plan, and cancel those of all others."""
         wanted = {planned.pod for planned in order}
         left = [
             record for name, record in self._state.active.items() if record.attempt and name not in wanted
@@ -155,8 +155,8 @@ class Evictor:
                 self._wake_at(attempt.not_before)
 
     def _notice_return(self, record: PodRecord, planned: PlannedEviction, pod: LivePod, now: float) -> None:
-        """A pod that has to go as soon as it is there, in the place of one that we evicted."""
-        # A node's labels are known when a pod comes; its peers may be seen a moment later.
+        """Notice that a replacement breaks its rules as soon as it arrives."""
+        # When a pod arrives its node's labels are known; its peers may be seen a moment later.
         patience = 0.0 if planned.kind == NODE_KIND else _AT_ONCE
         if planned.move is not None or record.arrived is None or planned.since > record.arrived + patience:
             return
@@ -170,7 +170,7 @@ class Evictor:
     ) -> bool:
         """Whether a pod can go now, with others; if so it has its place in the rates and the paces."""
         if attempt.planned.kind != NODE_KIND and self._plan.stale:
-            return False  # it may be another pod that has to go by now
+            return False  # by now another pod may have to go instead
         obstacle, when = self._gates.obstacle(attempt, now)
         halt = self._gates.halts.of(attempt.planned.domain)
         if not obstacle and halt is not None and not self._has_place(attempt, others):
@@ -188,7 +188,7 @@ class Evictor:
         return True
 
     def _has_place(self, attempt: EvictionAttempt, others: Sequence[PodToEvict] = ()) -> bool:
-        """Whether a node would take its replacement now, were others evicted before it."""
+        """Whether a node would take its replacement now, if `others` were evicted before it."""
         target = attempt.planned.target
         return self._plan.replacement_nodes([*others, target]).get(target.pod) is not None
 
@@ -198,7 +198,7 @@ class Evictor:
         elif record.phase is EvictionPhase.CHECKED:
             self._lifecycle.evict(record)
         elif not attempt.seen_version == attempt.pod.metadata.resource_version != attempt.marked_version:
-            self._lifecycle.check_node(record)  # otherwise the watch has not shown the mark yet
+            self._lifecycle.check_node(record)  # else wait: the watch has not shown the mark yet
 
     def _wake_at(self, when: float | None) -> None:
         self.wake = earliest(self.wake, when)
@@ -206,7 +206,7 @@ class Evictor:
     # --- conditions ---------------------------------------------------------------------------------
 
     def take_up(self, record: PodRecord, pod: LivePod, now: float, *, is_going: bool) -> None:
-        """A process before us may have marked a pod, or evicted another one of its owner."""
+        """Take up what an earlier process did: it may have marked a pod, or evicted another of its owner."""
         if record.violations:
             self._gates.under_way.resume(pod, now)
             if is_marked(pod):
@@ -219,7 +219,7 @@ class Evictor:
         self._wake_at(record.recheck_at)
 
     def _recheck_conditions(self, now: float) -> None:
-        """Take the conditions back that could not be, or that another process has left."""
+        """Remove conditions that could not be removed before, or that another process left behind."""
         for record in [record for record in self._state.active.values() if record.recheck_at is not None]:
             if record.recheck_at is not None and record.recheck_at > now:
                 self._wake_at(record.recheck_at)
@@ -282,7 +282,7 @@ class Evictor:
             self._lifecycle.evicted(record, outcome.at)
 
     def _node_read(self, record: PodRecord, outcome: Outcome) -> None:
-        """The node as the server has it: where it differs from what is known, the watch is behind."""
+        """Compare a node as the server has it with the watch; if they differ, the watch is behind."""
         nodes = self._state.mirror.cluster.nodes
         slot = nodes.slot_of.get(record.node)
         if not outcome.ok and not outcome.missing:
@@ -299,7 +299,7 @@ class Evictor:
     # --- news ---------------------------------------------------------------------------------------
 
     def awaits(self, pod: str) -> bool:
-        """Whether a change of a pod is waited for, or ended what was begun for one."""
+        """Whether a change of a pod lets an eviction go on, or ended one."""
         record = self._state.records.get(pod)
         return bool(self._state.ended) or (record is not None and record.phase is EvictionPhase.MARKED)
 
@@ -328,7 +328,7 @@ class Evictor:
         ]
 
     def obstacles(self) -> Counter[str]:
-        """How many wait, by what for."""
+        """How many pods wait, by what they wait for."""
         return Counter(attempt.obstacle.partition(" ")[0] for attempt in self._waiting() if attempt.obstacle)
 
 

@@ -66,9 +66,9 @@ REASONS = {
 STAYING, WAITING, MARKING, MARKED, CHECKING, CHECKED, EVICTING, ASKED, EVICTED = EvictionPhase
 
 _REFUSALS = Backoff(first=1.0, longest=60.0)
-# After a conflict the watch has the newer version in a moment.
+# Seconds until the watch should show the newer version after a conflict.
 _CONFLICTS = Backoff(first=0.1, longest=5.0)
-# A pod that was evicted is seen to go by then.
+# Seconds in which the watch should show that an evicted pod terminates.
 _SEEN = 30.0
 # Answers after which the eviction may have happened all the same; 0 is none at all, and 500 is what a server
 # says whose storage did not answer.
@@ -95,7 +95,7 @@ class EvictionLifecycle:
         self._to(record, WAITING, {STAYING})
 
     def begin(self, record: PodRecord, replacement: str | None, now: float) -> None:
-        """Nothing keeps the pod from going; `replacement` is the node that would take its successor."""
+        """No gate holds the pod; `replacement` is the node that would take its replacement."""
         attempt = _attempt_of(record)
         planned, pod = attempt.planned, attempt.pod
         attempt.replacement = replacement
@@ -146,21 +146,21 @@ class EvictionLifecycle:
         attempt.not_before, attempt.failures = at + _SEEN, 0
         self._gates.evicted(attempt, at)
         self._reports.evicted(attempt, at)
-        # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
+        # The Eviction API overwrites the condition with a reason of its own: write the cause once more.
         self._write_condition(record, attempt.pod, EvictionPurpose.EXPLAIN, at)
         self._to(record, EVICTED, {EVICTING, ASKED})
 
     # --- back ---------------------------------------------------------------------------------------
 
     def missing(self, record: PodRecord, at: float) -> None:
-        """The server does not have the pod any more; the watch will say so."""
+        """The server no longer has the pod; the watch will show that."""
         attempt = _attempt_of(record)
         self._gates.turn_back(attempt)
         attempt.not_before = at + _SEEN
         self._to(record, EVICTED, REQUESTED)
 
     def changed(self, record: PodRecord, at: float) -> None:
-        """Something is different from what was seen: look again in a moment."""
+        """Pod or node differ from what was seen: look again in a moment."""
         attempt = _attempt_of(record)
         self._gates.turn_back(attempt)
         attempt.conflicts += 1
@@ -188,7 +188,7 @@ class EvictionLifecycle:
         self._to(record, WAITING, ANSWERED)
 
     def still_there(self, record: PodRecord) -> None:
-        """The pod was said to go, and did not."""
+        """The eviction was accepted, and the pod does not terminate."""
         self._to(record, WAITING, {EVICTED})
 
     def cancel(self, record: PodRecord, now: float) -> None:
@@ -201,7 +201,7 @@ class EvictionLifecycle:
         pod = self._state.pod(record.name)
         if pod is None or not self._state.is_current(record) or before is EVICTED:
             return
-        self._gates.under_way.cancel(pod)  # that nobody answered does not matter any more: it is there
+        self._gates.under_way.cancel(pod)  # the pod is still there, so the unanswered eviction did not happen
         if attempt.marked_version or is_marked(pod):
             self.clear_condition(record, pod, now)
 
@@ -259,7 +259,7 @@ GONE = "the EvictionRequest was withdrawn by somebody else"
 
 
 class EvictionRequests:
-    """The requests of ours that are watched, by the UIDs of their pods."""
+    """Our EvictionRequests, as watched, by the UIDs of their pods."""
 
     def __init__(self) -> None:
         self._seen: dict[str, EvictionRequest] = {}
@@ -285,7 +285,7 @@ class EvictionRequests:
         self._gone.discard(uid)
 
     def give_up(self, uid: str) -> None:
-        """Nothing came of it: not to be waited for any more."""
+        """Stop waiting for the request: it has failed."""
         self._gone.discard(uid)
         if uid in self._seen:
             self._expired.add(uid)
@@ -294,7 +294,7 @@ class EvictionRequests:
         return self._condition(uid, "TargetEvicted") is not None
 
     def failure(self, uid: str) -> str | None:
-        """Why nobody evicts the pod any more, None if somebody may."""
+        """Why the request has failed; None while some responder may still evict the pod."""
         if uid in self._gone:
             return GONE
         if (failed := self._condition(uid, FAILED)) is not None:
@@ -304,7 +304,7 @@ class EvictionRequests:
         return GONE if request is not None and request.spec.intent == "Withdrawn" else None
 
     def _condition(self, uid: str, kind: str) -> UntimedCondition | None:
-        """A condition that holds."""
+        """A condition with status True."""
         request = self._seen.get(uid)
         return true_condition(request.status.conditions if request and request.status else None, kind)
 
@@ -334,7 +334,7 @@ class EvictionRequests:
 
 
 def request_of(pod: Pod) -> RawObject:
-    """The request to evict a pod; its name is the same whoever asks under our name."""
+    """The EvictionRequest for a pod; its name depends on the pod alone, so that there is never a second."""
     metadata = pod.metadata
     pod_reference = {"name": metadata.name, "uid": metadata.uid}
     spec = {"target": {"pod": pod_reference}, "requester": REQUESTER, "intent": "Eviction"}

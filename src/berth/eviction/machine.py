@@ -20,7 +20,7 @@ from berth.eviction.reports import (
     CONTROLLERS,
     EvictionMetrics,
     EvictionReports,
-    Tell,
+    TellEviction,
     gauge,
 )
 from berth.eviction.safety import EvictionGates
@@ -35,7 +35,7 @@ from berth.machines.mirror import Mirror
 from berth.machines.rates import earliest
 from berth.machines.recorder import EVENT, silent
 
-# In a dry run no more than these are asked where their replacement would go.
+# For how many pods of a dry run at most it is asked where the replacement would go.
 _MOST_DRY_REPLACEMENTS = 100
 
 
@@ -45,7 +45,7 @@ class AffinityEviction(Collector):
     Attributes:
         state: What is known of every pod.
         plan: Who has to go.
-        halts: Where nobody does for now, or one by one.
+        halts: The domains where no pod goes for now, or pods go one by one.
     """
 
     name = COMPONENT
@@ -57,7 +57,7 @@ class AffinityEviction(Collector):
         settings: EvictionSettings | None = None,
         *,
         metrics: EvictionMetrics | None = None,
-        tell: Tell = silent,
+        tell: TellEviction = silent,
     ) -> None:
         self._settings = settings = settings or EvictionSettings()
         self._cache = cache
@@ -72,13 +72,13 @@ class AffinityEviction(Collector):
         self._evictor = Evictor(self.state, self._detector, self.plan, self._gates, self._reports, settings)
         if settings.uses_requests:
             self.watches = (*self.watches, EVICTION_REQUESTS)
-        self._look = False  # something happened that may let a pod go on
+        self._look = False  # whether something happened by which an eviction may go on
         self._draining = False
         self._told: set[int] = set()  # in a dry run, the records of the pods that would go
         self.metrics.registry.register(self)
 
     def follow(self, moves: MoveSource) -> None:
-        """From now on pods also go that somebody wants to move, as safely as those that have to."""
+        """From now on also evict the pods that `moves` names, with the same safety rules."""
         self.state.moves = moves
 
     # --- keeping up ---------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class AffinityEviction(Collector):
             annotations = event.object.metadata.annotations or {}
             self.halts.released = released_domains(annotations.get(RELEASE_ANNOTATION))
         elif event.resource in Mirror.watches:
-            self._look |= bool(self.state.active)  # an owner may have fewer replicas now
+            self._look |= bool(self.state.active)  # the owner may want fewer replicas now
 
     def due(self) -> float | None:
         if self._draining:
@@ -137,7 +137,7 @@ class AffinityEviction(Collector):
         return actions + self._reports.recorder.take(now)
 
     def _take_up(self, now: float) -> None:
-        """What a process before us may have left undone."""
+        """Take up what an earlier process has left undone."""
         going = {planned.pod for planned in self.plan.order}
         for name, record in self.state.records.items():
             pod = self.state.pod(name)
@@ -171,7 +171,7 @@ class AffinityEviction(Collector):
             self._reports.would_evict(planned, replacements.get(planned.pod), halt, now)
 
     def drain(self) -> None:
-        """Begin nothing any more; what became of the last evictions is still written."""
+        """Begin nothing new; the outcome of the last evictions is still written."""
         self._draining = True
 
     def _last_words(self, now: float) -> list[Action]:
@@ -195,7 +195,7 @@ class AffinityEviction(Collector):
     # --- what can be asked --------------------------------------------------------------------------
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Metrics of what is known anyway."""
+        """Metrics that are read from the state."""
         gates = self._settings.options.gates
         running = {
             CONTROLLERS[NODE_KIND]: gates.node_affinity_eviction,
@@ -209,9 +209,9 @@ class AffinityEviction(Collector):
         halts = self.halts.halts
         shares = {domain: halt.share for domain, halt in halts.items()}
         yield gauge("affinity_evictions_halted", halted, "domain", shares)
-        moving = "Pods of a halted domain that have a place and go one by one."
-        numbers = {domain: halt.moving for domain, halt in halts.items()}
-        yield gauge("affinity_evictions_one_by_one", moving, "domain", numbers)
+        one_by_one = "Pods of a halted domain that have a place and go one by one."
+        numbers = {domain: halt.one_by_one for domain, halt in halts.items()}
+        yield gauge("affinity_evictions_one_by_one", one_by_one, "domain", numbers)
         staying = (
             "Pods of a halted domain that stay: no node would take their replacement, or nobody makes one."
         )

@@ -22,15 +22,15 @@ from berth.kube.times import created_at
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
 
-# More than these are not asked where their replacement would go before it is their turn.
+# For how many pods at most it is asked beforehand where the replacement would go.
 MOST_REPLACEMENTS = 500
-# Nor these of halted domains; where none of them has a place, others are asked about the next time.
+# The same for pods of halted domains; if none of them has a place, the next plan asks about others.
 MOST_HALTED = 200
-# A plan is made anew after so long though nothing changed.
+# Seconds after which a plan is made anew though nothing changed.
 MOST_AGE = 30.0
-# A long plan is not made more often than this.
+# The shortest time in seconds between two long plans.
 LONG, LEAST_AGE = 500, 5.0
-# Where pods wait for a place, nodes that changed are looked at after so long.
+# Seconds until nodes that changed are looked at while pods wait for a place.
 NEW_PLACES = 1.0
 
 
@@ -38,7 +38,7 @@ class EvictionPlan:
     """The pods that have to go.
 
     Attributes:
-        order: First those who go first.
+        order: In the order in which they go.
     """
 
     def __init__(self, state: EvictionState, domains: DomainCounts, halts: EvictionHalts) -> None:
@@ -57,7 +57,7 @@ class EvictionPlan:
 
     @property
     def stale(self) -> bool:
-        """Whether others may have to go by now, or may go where a person has let them."""
+        """Whether the violations, the wanted moves or a person's release of halts have changed since."""
         return self._made_for != self._current
 
     def due(self) -> float | None:
@@ -70,7 +70,7 @@ class EvictionPlan:
         return self._made + MOST_AGE if self.order else None
 
     def node_changed(self, old: Node | None, new: Node) -> None:
-        """A node came or is different: it may have a place for somebody."""
+        """A node came or changed: it may have a place for a replacement."""
         is_same = old is not None and (old.metadata.labels, old.spec) == (new.metadata.labels, new.spec)
         self._has_new_places |= not is_same
 
@@ -104,7 +104,7 @@ class EvictionPlan:
                     domain=domains[target.pod],
                     unplaceable=replacements.get(target.pod, "") is None,
                     since=since[target.pod],
-                    movable=target.pod in halted and self._moves(target, replacements.get(target.pod)),
+                    one_by_one=target.pod in halted and self._allowed(target, replacements.get(target.pod)),
                     move=moves.get(target.pod),
                 )
                 for target in targets
@@ -114,7 +114,7 @@ class EvictionPlan:
         return self._count(before, halted, unasked)
 
     def _asked(self, halted: list[PodToEvict]) -> tuple[list[PodToEvict], set[str]]:
-        """Who of halted domains is asked this time where the replacement would go, and who is asked later."""
+        """The pods of halted domains whose place is looked for this time, and those of a later time."""
         if self._halts.ceiling.policy is HaltPolicy.STOP:
             return [], set()
         pods = ((target, self._state.pod(target.pod)) for target in halted)
@@ -123,24 +123,24 @@ class EvictionPlan:
         asked = found[start : start + MOST_HALTED]
         return asked, {target.pod for target in found} - {target.pod for target in asked}
 
-    def _moves(self, target: PodToEvict, replacement: str | None) -> bool:
+    def _allowed(self, target: PodToEvict, replacement: str | None) -> bool:
         pod = self._state.pod(target.pod)
-        return pod is not None and self._halts.ceiling.moves(pod.metadata, replacement)
+        return pod is not None and self._halts.ceiling.allows(pod.metadata, replacement)
 
     def _count(
         self, before: Mapping[str, Halt], halted: set[str], unasked: set[str]
     ) -> tuple[list[Halt], list[str]]:
-        """Say of every halt how many may move, and of how many it is known that they may not."""
+        """Count for every halt how many pods go one by one, and how many are known to stay."""
         found = [planned for planned in self.order if planned.pod in halted]
-        moving = Counter(planned.domain for planned in found if planned.movable)
-        staying = Counter(p.domain for p in found if not p.movable and p.pod not in unasked)
-        self._first_asked = 0 if moving else self._first_asked + MOST_HALTED
-        self._halts.count(moving, staying)
+        one_by_one = Counter(planned.domain for planned in found if planned.one_by_one)
+        staying = Counter(p.domain for p in found if not p.one_by_one and p.pod not in unasked)
+        self._first_asked = 0 if one_by_one else self._first_asked + MOST_HALTED
+        self._halts.count(one_by_one, staying)
         after = self._halts.halts
         news = [
             halt
             for domain, halt in after.items()
-            if domain not in before or bool(halt.moving) != bool(before[domain].moving)
+            if domain not in before or bool(halt.one_by_one) != bool(before[domain].one_by_one)
         ]
         return news, [domain for domain in before if domain not in after]
 
@@ -165,7 +165,7 @@ class EvictionPlan:
         return self.order
 
     def kind_in(self, domain: str) -> str:
-        """What pods of a domain would go for; rules about nodes come first."""
+        """The kind of rule for which pods of a domain would go; node rules come first."""
         kinds = {planned.kind for planned in self.order if is_in(planned.domain, domain)}
         return POD_KIND if kinds == {POD_KIND} else NODE_KIND
 

@@ -1,4 +1,4 @@
-"""What people, dashboards and logs are told: events, metrics and decisions, each thing in one place."""
+"""Events, metrics and log entries about evictions: what is to be told of each thing, in one place."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from berth.eviction.state import (
     PlannedEviction,
 )
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
+from berth.kube.gates import NODE_AFFINITY_EVICTION, POD_AFFINITY_EVICTION
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.kube.well_known import RELEASE_ANNOTATION, SYSTEM_NAMESPACE
@@ -35,7 +36,7 @@ _BY_KIND = (
     (POD_KIND, "evictions_pod_affinity", "pod_failed_eviction_pod_affinity", "a rule about other pods"),
     (SPREAD_KIND, "evictions_rebalancing", "pod_failed_eviction_rebalancing", "a better place"),
 )
-# Pods that are told apart by failures; beyond that the one that failed longest ago is left out.
+# Pods that have a counter of their own; beyond that the one that failed longest ago is dropped.
 MOST_PODS = 1000
 
 
@@ -94,7 +95,7 @@ CONTROLLERS = {
     POD_KIND: "pod-affinity-eviction",
     SPREAD_KIND: "keep-spread",
 }
-EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction", SPREAD_KIND: "Rebalanced"}
+EVENTS = {NODE_KIND: NODE_AFFINITY_EVICTION, POD_KIND: POD_AFFINITY_EVICTION, SPREAD_KIND: "Rebalanced"}
 FAILURES = {
     NODE_KIND: "FailedNodeAffinityEviction",
     POD_KIND: "FailedPodAffinityEviction",
@@ -116,7 +117,7 @@ ONE_BY_ONE = "Evictions go one by one"
 RESUMED = "Evictions resumed"
 BACKED_OFF = "Owner backed off"
 INVALID = "Annotation is not valid"
-# What became of a pod; all else about pods is a step on the way.
+# The outcomes for a pod; all other decisions about pods are steps on the way.
 _RESULTS = frozenset({EVICTED, REFUSED, WOULD_EVICT, BACKED_OFF, INVALID})
 _WARNINGS = frozenset({REFUSED, HALTED, ONE_BY_ONE, BACKED_OFF, INVALID})
 
@@ -145,20 +146,20 @@ class EvictionDecision:
         return self.what in _RESULTS
 
 
-Tell = Callable[[EvictionDecision], None]
+TellEviction = Callable[[EvictionDecision], None]
 
 
 # --- everyone who is to hear of them --------------------------------------------------------------
 
 
 class EvictionReports:
-    """Says what is decided and done, to everyone who is to hear of it.
+    """Writes Events, metrics and log entries about what is decided and done.
 
     Attributes:
         recorder: The events that are to be written.
     """
 
-    def __init__(self, metrics: EvictionMetrics, tell: Tell) -> None:
+    def __init__(self, metrics: EvictionMetrics, tell: TellEviction) -> None:
         self.recorder = Recorder(CONTROLLERS[NODE_KIND])
         self._metrics = metrics
         self._log = tell
@@ -209,7 +210,7 @@ class EvictionReports:
     def came_back(
         self, planned: PlannedEviction, pod: LivePod, owner: str, memory: ReturnMemory, now: float
     ) -> None:
-        """A replacement is where its rules are broken again."""
+        """A replacement runs where its rules are broken again."""
         until = memory.until
         message = (
             "The replacement of an evicted pod was placed where its rules are broken "
@@ -230,7 +231,7 @@ class EvictionReports:
         details = _cause_of(planned)
         details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
         if halt is not None:
-            details["oneByOne" if planned.movable else "halted"] = name_of(halt.domain)
+            details["oneByOne" if planned.one_by_one else "halted"] = name_of(halt.domain)
         self._metrics.would.labels(planned.kind).inc()
         self._tell(now, WOULD_EVICT, planned.pod, **details)
 
@@ -252,10 +253,10 @@ class EvictionReports:
         kind: str,
         now: float,
     ) -> None:
-        """A domain is halted: nobody goes, or only who has a place; `kind` is what for."""
+        """A domain is halted: no pod goes, or only those with a place; `kind` is the kind of rule."""
         where = name_of(halt.domain)
         what, reason, how = HALTED, "EvictionsHalted", f"are halted in {where}"
-        if halt.moving:
+        if halt.one_by_one:
             what, reason, how = ONE_BY_ONE, "EvictionsOneByOne", f"go one by one in {where}"
         message = (
             f"Affinity evictions {how}: {halt}, more than {max_share:.0%}; {halt.outlook}. "
@@ -267,7 +268,7 @@ class EvictionReports:
         for node in nodes[:_MOST_NODES]:
             self.recorder.record(now, NODES, node, WARNING, reason, message, component=CONTROLLERS[kind])
         details = {"share": round(halt.share, 3), "going": halt.going, "running": halt.running}
-        self._tell(now, what, where, **details, moving=halt.moving, staying=halt.staying)
+        self._tell(now, what, where, **details, moving=halt.one_by_one, staying=halt.staying)
 
     def resumed(self, domain: str, home: Namespace | None, now: float) -> None:
         if home is not None:
@@ -277,14 +278,14 @@ class EvictionReports:
 
 
 def _cause_of(planned: PlannedEviction) -> dict[str, object]:
-    """What a pod goes for as a log has it: the move, or the first of the rules that it breaks."""
+    """Why a pod goes, for a log entry: the move, or the first of the rules that it breaks."""
     if planned.move is not None:
         return {"node": planned.node, "cause": planned.move.reason}
     return _details_of(planned.violations[0]) if planned.violations else {}
 
 
 def _details_of(violation: RuleViolation) -> dict[str, object]:
-    """A broken rule as a log has it: the rule, the node, the label and the value."""
+    """A broken rule for a log entry: the rule, the node, the label and the value."""
     found: dict[str, object] = {"rule": violation.path, "node": violation.node, "cause": violation.cause}
     if violation.topology is not None:
         found["topology"] = "=".join(violation.topology)

@@ -40,17 +40,17 @@ from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.machines.cache import Cache
 from berth.machines.rates import Backoff, Recent, ReturnMemories, ReturnMemory, TokenBucket
 
-# What a pod may have to wait for, as logs and metrics have it.
+# The obstacles that a pod may wait for, as logs and metrics name them.
 REFUSED, CHANGED, HALTED, ONE_BY_ONE = "refused", "changed", "halted", "one-by-one"
 PACED, BACKED_OFF, RATE = "paced", "owner-backed-off", "rate"
-# Evictions are of one wave if no more than this is between them.
+# Seconds: evictions that are no further apart count as one wave.
 WAVE = 60.0
-# A pod of a halted domain whose place is taken after all is asked about again after so long.
+# Seconds until a pod of a halted domain whose place was taken after all is asked about again.
 _ASK_AGAIN = 5.0
-# No more than these of a halted domain are asked about in one round.
+# How many pods of a halted domain are asked about in one round.
 _MOST_ASKED = 10
 _MOST_BUCKETS = 4096
-# How long an owner is waited for that comes back.
+# How long an owner is left alone whose replacements come back.
 _RETURNS = Backoff(first=30.0, longest=3600.0)
 
 
@@ -89,9 +89,9 @@ class EvictionHalts:
             domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
         }
 
-    def count(self, moving: Mapping[str, int], staying: Mapping[str, int]) -> None:
-        """How many may move from the domains, and how many may not."""
-        self.halts = counted_halts(self.halts, moving, staying)
+    def count(self, one_by_one: Mapping[str, int], staying: Mapping[str, int]) -> None:
+        """Set how many pods of each domain go one by one, and how many stay."""
+        self.halts = counted_halts(self.halts, one_by_one, staying)
 
     def of(self, domain: str) -> Halt | None:
         """The halt that the pods of a domain are under."""
@@ -124,8 +124,8 @@ class _EvictionUnderWay:
         uid: Empty if a process before us sent it away.
         domain: Where it ran; that of the cluster if that is not known any more.
         ready, placed: How many pods of the owner were, with this one.
-        known: The pods that the owner had; any other one came after it.
-        deadline: When to stop asking for what can no longer be known; None while the pod has not gone.
+        known: The uids of the pods that the owner had; any other is newer.
+        deadline: When to stop waiting for the replacement; None while the pod has not gone.
     """
 
     uid: str
@@ -166,7 +166,7 @@ class EvictionsUnderWay:
     # --- coming and going ---------------------------------------------------------------------------
 
     def begin(self, pod: LivePod, domain: str) -> None:
-        """A pod is about to be evicted; one that nobody replaces is not waited for."""
+        """A pod is about to be evicted; a pod without an owner that replaces it is not waited for."""
         owner = controller_of(pod.metadata)
         if owner is None or not is_replaced(pod.metadata):
             return
@@ -283,13 +283,13 @@ class EvictionsUnderWay:
         if are_placed and self._ready(owner, but=uid) >= ready:
             return True
         if is_late and not uid:
-            return are_placed  # it may never have been whole
+            return are_placed  # not all of its replicas may ever have been ready
         if is_late and any(pod.metadata.uid == uid for pod in self._pods(owner)):
-            return True  # the server said that it goes, and it did not
+            return True  # the eviction was accepted, and the pod did not go
         if replicas is not None:
             return False
-        # Of a kind that is not counted: it has made another pod that is Ready or done; or none of its pods is
-        # to become so, and perhaps it needs no more.
+        # The owner's replicas are not known. Settled if it has made another pod that is Ready or done, or if
+        # none of its pods is about to become so: perhaps it needs no more.
         settled = {pod.metadata.uid: is_ready(pod) or is_finished(pod) for pod in self._pods(owner, but=uid)}
         come = any(settled[each] for each in settled.keys() - eviction.known)
         return come or (is_late and all(settled.values()))
@@ -310,7 +310,7 @@ class EvictionsUnderWay:
         return sum(bool(pod.spec.node_name) and not is_finished(pod) for pod in self._pods(owner, but))
 
     def _is_coming(self, owner: OwnerReference, but: str = "") -> bool:
-        """Whether one has a node and is not Ready yet: that is worth any wait."""
+        """Whether one has a node and is not Ready yet, which is waited for without a limit."""
         return any(
             bool(pod.spec.node_name) and not is_ready(pod) and not is_finished(pod)
             for pod in self._pods(owner, but)
@@ -332,7 +332,7 @@ class EvictionsUnderWay:
 
 
 class EvictionGates:
-    """Everything that may keep a pod from going, asked in one order."""
+    """Everything that may keep a pod from going, asked in a fixed order."""
 
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self.halts = EvictionHalts(settings)
@@ -346,7 +346,7 @@ class EvictionGates:
         self._asked: Counter[str] = Counter()
 
     def new_round(self) -> None:
-        """An owner or a halted domain that is waited for once in a round is waited for throughout it."""
+        """Begin a round: an owner or halted domain that is waited for in it is waited for to its end."""
         self._paced.clear()
         self._taken.clear()
         self._asked.clear()
@@ -354,7 +354,7 @@ class EvictionGates:
     def obstacle(self, attempt: EvictionAttempt, now: float) -> tuple[str, float | None]:
         """What a pod has to wait for, empty for nothing; and until when at the longest."""
         halt = self.halts.of(attempt.planned.domain)
-        if halt is not None and not attempt.planned.movable:
+        if halt is not None and not attempt.planned.one_by_one:
             return _held(HALTED, halt), None
         if attempt.not_before > now:
             return REFUSED if attempt.refused else attempt.obstacle or RATE, attempt.not_before
@@ -376,7 +376,7 @@ class EvictionGates:
         return halt.domain in self._taken or self._asked[halt.domain] >= _MOST_ASKED
 
     def has_no_place(self, attempt: EvictionAttempt, halt: Halt, now: float) -> tuple[str, float]:
-        """A pod of a halted domain had its turn, and no node would take its replacement now."""
+        """Note that no node would take the replacement of a halted domain's pod whose turn it was."""
         self._asked[halt.domain] += 1
         attempt.not_before = now + _ASK_AGAIN
         return _held(HALTED, halt), attempt.not_before
@@ -386,19 +386,19 @@ class EvictionGates:
         planned = attempt.planned
         if (halt := self.halts.of(planned.domain)) is None:
             return True
-        movable = self.halts.ceiling.moves(attempt.pod.metadata, attempt.replacement)
-        if not movable or planned.unplaceable:
+        one_by_one = self.halts.ceiling.allows(attempt.pod.metadata, attempt.replacement)
+        if not one_by_one or planned.unplaceable:
             return False
         return not self.under_way.turn_is_taken(halt.domain, attempt.pod, now)
 
     def enter(self, attempt: EvictionAttempt, now: float) -> None:
-        """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
+        """Count a pod that begins to go, so that later pods of the same round see it."""
         for bucket in self._buckets(attempt.planned.domain):
             bucket.take(now)
         self.under_way.begin(attempt.pod, attempt.planned.domain)
 
     def turn_back(self, attempt: EvictionAttempt) -> None:
-        """A pod that began to go did not."""
+        """Undo `enter`: the pod does not go after all."""
         for bucket in self._buckets(attempt.planned.domain):
             bucket.give_back()
         self.under_way.cancel(attempt.pod)

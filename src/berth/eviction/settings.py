@@ -1,4 +1,4 @@
-"""What can be said about evicting for affinity."""
+"""The settings of evicting for affinity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.engine.state.options import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRate:
-    """So many a second, and so many at once."""
+    """Evictions a second on average, and how many at once."""
 
     qps: float
     burst: int

@@ -25,8 +25,8 @@ from berth.machines.mirror import Mirror
 
 # --- one pod: only data; `lifecycle` has the transitions from phase to phase -----------------------
 
-Rule = tuple[str, str]  # kind and path
-# What a pod goes for: a rule about its node, one about other pods, or a better place.
+RuleKey = tuple[str, str]  # kind and path
+# Why a pod goes: a rule about its node, a rule about other pods, or a better place.
 NODE_KIND, POD_KIND, SPREAD_KIND = "node", "pod", "rebalancing"
 
 
@@ -44,11 +44,11 @@ class EvictionPhase(Enum):
     EVICTED = "evicted"
 
 
-# A request is under way, and its answer decides.
+# Phases in which a request is under way, and its answer decides what comes next.
 REQUESTED = frozenset({EvictionPhase.MARKING, EvictionPhase.CHECKING, EvictionPhase.EVICTING})
-# One step was answered, and the next is yet to be asked for.
+# Phases in which one step was answered and the next is not begun.
 ANSWERED = frozenset({EvictionPhase.MARKED, EvictionPhase.CHECKED})
-# What was taken from the rates and the pace of the owner is given back if the pod does not go.
+# Phases in which a pod holds its place in the rates and in the pace of its owner.
 BEGUN = REQUESTED | ANSWERED | {EvictionPhase.ASKED}
 
 
@@ -57,7 +57,7 @@ class EvictionPurpose(Purpose):
 
     STEP = "step"  # takes its eviction further
     CLEAR = "clear"  # takes its condition back
-    EXPLAIN = "explain"  # writes the cause on a pod that was evicted; what becomes of it does not matter
+    EXPLAIN = "explain"  # writes the cause on a pod that was evicted; its outcome does not matter
 
 
 @dataclass(slots=True)
@@ -73,12 +73,12 @@ class PlannedEviction:
     """A pod that has to go, as the plan has it.
 
     Attributes:
-        target: The pod, and the violations that its going heals.
+        target: The pod, and the violations that its eviction heals.
         domain: The topology domain it runs in, empty if its node is in none.
         unplaceable: It was asked where the replacement would go, and there is no such node.
-        movable: It may go from a halted domain: there is such a node, and somebody to make the replacement.
+        one_by_one: It may go from a halted domain: an owner makes a replacement, and a node would take that.
         since: When the first of the violations was seen.
-        move: Nothing is broken that it would have to go for, but it would be better off elsewhere.
+        move: The wanted move, for a pod that breaks no rule but would land better elsewhere.
     """
 
     target: PodToEvict
@@ -86,7 +86,7 @@ class PlannedEviction:
     domain: str
     unplaceable: bool
     since: float
-    movable: bool = False
+    one_by_one: bool = False
     move: WantedMove | None = None
 
     @property
@@ -150,7 +150,7 @@ class PodRecord:
     Attributes:
         name: ``namespace/name``.
         uid, node: Which pod of that name it is, and where it runs.
-        number: Tells it from other pods that had its name; actions carry it as their attempt.
+        number: A number that no other pod of this name had; actions carry it as their attempt.
         arrived: When it was first judged; None if it was there at the start, or is yet to be judged.
         invalid: Why the rules of its annotation are not enforced; empty if they are.
         told_invalid: What people were last told about that.
@@ -166,7 +166,7 @@ class PodRecord:
     arrived: float | None = None
     invalid: str = ""
     told_invalid: str = ""
-    violations: dict[Rule, OpenViolation] = field(default_factory=dict)
+    violations: dict[RuleKey, OpenViolation] = field(default_factory=dict)
     phase: EvictionPhase = EvictionPhase.STAYING
     attempt: EvictionAttempt | None = None
     recheck_at: float | None = None
@@ -175,7 +175,7 @@ class PodRecord:
 # --- what is broken -------------------------------------------------------------------------------
 
 
-def rule_of(violation: RuleViolation) -> Rule:
+def rule_of(violation: RuleViolation) -> RuleKey:
     return (violation.kind, violation.path or "")
 
 
@@ -184,15 +184,15 @@ class OpenViolations:
 
     Attributes:
         counts: Open violations by kind of rule.
-        revision: Grows when others than before may have to go: whoever planned by an older one plans anew.
+        revision: Grows when other pods than before may have to go; plans of an older revision are stale.
     """
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._open: dict[str, PodRecord] = {}
         self._on: dict[str, dict[str, PodRecord]] = {}
-        # In the order in which their time is over, since everyone is given the same.
-        self._in_grace: dict[tuple[str, Rule], float] = {}
+        # In the order in which their grace ends, since it is the same for all.
+        self._in_grace: dict[tuple[str, RuleKey], float] = {}
         self.counts: Counter[str] = Counter()
         self.revision = 0
 
@@ -228,7 +228,7 @@ class OpenViolations:
         return list(opened.values()), list(healed.values())
 
     def outdated(self) -> None:
-        """Who has to go depends on more than the violations tell, and that has changed."""
+        """Make plans stale: something else has changed on which it depends which pods have to go."""
         self.revision += 1
 
     def _index(self, record: PodRecord) -> None:
@@ -246,7 +246,7 @@ class OpenViolations:
     # --- time ---------------------------------------------------------------------------------------
 
     def end_grace(self, now: float) -> None:
-        """Let time pass: what has been broken for long enough is enforced from now on."""
+        """Enforce the rules that have been broken for longer than the grace period."""
         over = list(takewhile(lambda entry: self._in_grace[entry] <= now, self._in_grace))
         for entry in over:
             del self._in_grace[entry]
@@ -257,7 +257,7 @@ class OpenViolations:
         return next(iter(self._in_grace.values()), None)
 
     def enforced(self) -> list[RuleViolation]:
-        """What somebody has to go for."""
+        """The violations for which pods have to go."""
         return [
             known.violation
             for pod, record in self._open.items()
@@ -304,9 +304,9 @@ class EvictionState:
         active: Those of them that are to be evicted, or whose condition is to be looked at again.
         ended: By number, records of pods that are gone while what was begun for them is still to be settled.
         violations: What is broken.
-        moves: Who wants pods to move for which nothing is broken.
-        static_pods: Pods that only show a static pod of their node, which no API server can remove.
-        ready: What was decided and is not asked of the server yet.
+        moves: Names pods that should move though they break no rule.
+        static_pods: Mirror pods of static pods, which cannot be evicted.
+        ready: Actions that were decided and not handed out yet.
     """
 
     def __init__(self, settings: EvictionSettings) -> None:
@@ -369,7 +369,7 @@ class EvictionState:
         return pod
 
     def find(self, action: Action) -> PodRecord | None:
-        """The record of the pod that an action is about, be it gone by now."""
+        """The record of the pod that an action is about, even if the pod is gone."""
         record = self.records.get("/".join(action.key))
         if record is not None and record.number == action.attempt:
             return record

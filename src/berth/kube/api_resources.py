@@ -73,18 +73,18 @@ CUSTOM_RESOURCES = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 # Karmada's.
-CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
-POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+CLUSTERS = Resource(karmada.CLUSTER_GROUP, "v1alpha1", "clusters", "Cluster", namespaced=False)
+POLICIES = Resource(karmada.POLICY_GROUP, "v1alpha1", "propagationpolicies", "PropagationPolicy")
 CLUSTER_POLICIES = Resource(
-    "policy.karmada.io",
+    karmada.POLICY_GROUP,
     "v1alpha1",
     "clusterpropagationpolicies",
     "ClusterPropagationPolicy",
     namespaced=False,
 )
-RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+RESOURCE_BINDINGS = Resource(karmada.WORK_GROUP, "v1alpha2", "resourcebindings", "ResourceBinding")
 CLUSTER_BINDINGS = Resource(
-    "work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False
+    karmada.WORK_GROUP, "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False
 )
 
 # --- those that belong together ---------------------------------------------------------------

@@ -19,7 +19,7 @@ POD_AFFINITY_EVICTION = "PodAffinityEviction"
 EVEN_PODS_SPREAD = "EvenPodsSpread"
 KEEP_SPREAD = "KeepSpread"
 
-# Those that are on by default, which Kubernetes calls beta, and those that somebody has to ask for.
+# Gates that are on by default (beta, as Kubernetes says), and those that are off (alpha).
 _ATTRIBUTE = {
     NODE_AFFINITY_EVICTION: "node_affinity_eviction",
     POD_AFFINITY_EVICTION: "pod_affinity_eviction",

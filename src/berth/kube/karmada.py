@@ -32,6 +32,7 @@ ALWAYS = "Always"  # preemption between policies
 CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
 TOPOLOGY_PREFIX = "topology.karmada.io/"
 # By which a binding says which policy made it: labels, and annotations.
+PERMANENT_ID = ".karmada.io/permanent-id"
 POLICY_ID = "propagationpolicy.karmada.io/permanent-id"
 CLUSTER_POLICY_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
 POLICY_NAMESPACE = "propagationpolicy.karmada.io/namespace"

@@ -24,6 +24,7 @@ from berth.kube.objects import (
 )
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
+NOT_A_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 LABEL_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 NODE_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
 
@@ -250,7 +251,7 @@ def _expression_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
             message = "for 'Gt', 'Lt' operators, exactly one value is required"
             errors.append(_invalid(f"{path}.values", values, message))
         errors += [
-            _invalid(f"{path}.values[{i}]", v, "for 'Gt', 'Lt' operators, the value must be an integer")
+            _invalid(f"{path}.values[{i}]", v, NOT_A_NUMBER)
             for i, v in enumerate(values)
             if integer(v) is None
         ]

@@ -53,11 +53,12 @@ FOREGROUND_DELETION, ORPHAN_DEPENDENTS = "foregroundDeletion", "orphan"
 # --- the API ------------------------------------------------------------------------------------
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
-JSON = "application/json"
+JSON, YAML = "application/json", "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 # What `kubectl apply` writes down of what it applied.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # The ConfigMap in every namespace that tells pods by whom to know the API server.
@@ -70,7 +71,7 @@ BERTH_API_VERSION = "berth.dev/v1alpha1"
 # Annotations of pods: what hollow nodes make of them.
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
-# Beside a deletion cost that Berth gave a pod, to tell it from one that somebody else did.
+# Beside a deletion cost that Berth gave a pod, to tell it from one that others gave.
 OWN_DELETION_COST = "berth.dev/deletion-cost"
 # What a workload says of itself.
 REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"

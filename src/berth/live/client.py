@@ -33,10 +33,10 @@ from berth.live.rate_limit import Fence, Limiter, Urgency
 from berth.live.wire import Frame, Page, frame_of, page_of
 
 PAGE = 500
-# Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
+# Servers send a bookmark about every minute once a watch had an event. A watch that is silent for longer
 # may be dead without anybody having noticed: it is opened anew.
 SILENCE = 90.0
-_LONGEST_PAUSE = 30.0  # seconds, whatever a busy server asks for
+_LONGEST_PAUSE = 30.0  # seconds, even if a server's Retry-After asks for more
 _T = TypeVar("_T")
 
 
@@ -61,9 +61,9 @@ class Client:
     called when one was not accepted.
 
     Attributes:
-        limiter: Where requests wait for their turn: events behind everything else, a watch once.
-        fence: Only what it lets through is sent of what would change something.
-        served: Where a resource is that is not in the version it should be in.
+        limiter: The rate limit. Events wait behind all other requests; a watch takes a token when it begins.
+        fence: Asked before every request that writes; what it refuses is not sent.
+        served: Resources that the server has in another version than the one Berth prefers.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Client:
     def with_token(
         cls, url: str, token: str, context: ssl.SSLContext | bool, *, timeout: float = 30.0
     ) -> Client:
-        """A client that proves itself with a bearer token; must be made inside a running loop."""
+        """A client that authenticates with a bearer token; must be made inside a running loop."""
         headers = {"Authorization": f"Bearer {token}"}
 
         async def authorization() -> dict[str, str]:
@@ -100,7 +100,7 @@ class Client:
         return cls(transport, url, authorization, timeout=timeout)
 
     def unlimited(self) -> Client:
-        """The same connection for what must not wait or be held up, such as the renewal of a lease."""
+        """A client on the same connection without rate limit and fence, for the renewal of a lease."""
         same = copy(self)
         same.limiter = same.fence = None
         return same
@@ -201,7 +201,7 @@ class Client:
     ) -> Page[_T]:
         given = {"limit": str(limit or ""), "continue": continue_token}
         parameters = {name: value for name, value in given.items() if value}
-        patience = 1.0 if limit else 4.0  # everything at once takes longer than a page
+        patience = 1.0 if limit else 4.0  # a whole collection takes longer than a page
         path = self._path(resource, selection.namespace)
         accept = selection.accept("PartialObjectMetadataList")
         body = await self.request(
@@ -218,10 +218,10 @@ class Client:
         limit: int = PAGE,
         pauses: int = 0,
     ) -> AsyncIterator[Page[_T]]:
-        """The collection page by page; a server that is busy is asked again after up to so many pauses.
+        """The collection page by page; a server that is busy is asked again, `pauses` times at most.
 
         Raises:
-            Expired: it took so long that the rest is gone.
+            Expired: the continue token was too old, so the rest cannot be had.
         """
         token = ""
         while True:
@@ -252,7 +252,7 @@ class Client:
         seconds: float = 300.0,
         silence: float = SILENCE,
     ) -> AsyncGenerator[list[Frame], None]:
-        """One connection's frames, as many at a time as arrived together, for up to `seconds`; at first none.
+        """The frames of one watch request, batch by batch, for up to `seconds`; the first batch is empty.
 
         Raises:
             Silent: nothing came for `silence` seconds, not even a bookmark.
@@ -274,7 +274,7 @@ class Client:
         if isinstance(found, Answer):
             raise self._refusal(found)
         try:
-            yield []  # the server lets us watch
+            yield []  # the server has accepted the watch
             rest = b""
             while chunk := await found.read():
                 lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
@@ -330,12 +330,12 @@ class Client:
         return answer.body
 
     async def _admitted(self, urgency: Urgency) -> dict[str, str]:
-        """Wait for a turn; then what proves who we are."""
+        """Wait for a turn; then return the headers that authenticate us."""
         if self.limiter is not None:
             await self.limiter.acquire(urgency)
         try:
             return await self._headers()
-        except Exception as error:  # a plugin of the user's, say
+        except Exception as error:  # from an exec plugin, say
             raise Unreachable(f"no credentials to be had: {error}") from error
 
     def _refusal(self, answer: Answer) -> ApiError:

@@ -1,8 +1,8 @@
 """Clients for the places people keep their credentials in: a kubeconfig, or a pod's service account.
 
-kubernetes_asyncio asks for those that others give out (exec plugins, OpenID), and says what is wrong with a
-kubeconfig. It is imported here only, when needed, and without its generated models: nothing here uses them,
-and they take as long as a good part of Berth.
+kubernetes_asyncio gets credentials from exec plugins and OpenID providers, and says what is wrong with a
+kubeconfig. It is imported only here, when needed, and without its generated models: nothing uses them, and
+importing them takes long.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def _by_library(path: str, context: str | None, *, compressed: bool) -> Cl
         loader = await config.load_kube_config(path, context=context, client_configuration=configuration)
     except (ConfigException, YAMLError) as error:
         raise ValueError(str(error)) from error
-    except (AttributeError, LookupError, TypeError) as error:  # it reads without looking
+    except (AttributeError, LookupError, TypeError) as error:  # the library does not check what it reads
         raise ValueError("it is not a kubeconfig") from error
     authorities = configuration.ssl_ca_cert
     tls = tls_context(Path(authorities) if authorities else None, verified=configuration.verify_ssl)
@@ -114,9 +114,9 @@ def _client(access: Access, credentials: _Credentials | None = None, *, compress
 
 @contextmanager
 def _without_models() -> Iterator[None]:
-    """Let kubernetes_asyncio be imported without what its packages import on their own account.
+    """Let kubernetes_asyncio be imported without the models and APIs that its packages import.
 
-    Afterwards it is as if nobody had imported them: whoever needs the whole library gets it.
+    Afterwards the stand-ins are gone: a later import gets the whole library.
     """
     packages = ("kubernetes_asyncio", "kubernetes_asyncio.client")
     spec = None if packages[0] in sys.modules else importlib.util.find_spec(packages[0])
@@ -133,7 +133,7 @@ def _without_models() -> Iterator[None]:
         client.Configuration = importlib.import_module(
             "kubernetes_asyncio.client.configuration"
         ).Configuration
-        client.ApiClient = object  # what kubeconfigs are made into by those who use its models
+        client.ApiClient = object  # named by its kubeconfig loader, which makes none for us
         yield
     finally:
         for name in packages:
@@ -141,7 +141,7 @@ def _without_models() -> Iterator[None]:
 
 
 class _Token:
-    """What proves who we are, read again every so often if it is in a file: others write it anew."""
+    """A bearer token; one in a file is read again every so often, since it is renewed there."""
 
     def __init__(self, access: Access) -> None:
         self._file = access.token_file
@@ -151,7 +151,7 @@ class _Token:
             self._read(self._file)
 
     def rejected(self) -> None:
-        """Read it again next time."""
+        """Read the token again next time: the server has rejected it."""
         if time.monotonic() - self._read_at >= LEAST_SECONDS:
             self._due = 0.0
 
@@ -159,7 +159,7 @@ class _Token:
         if self._file is not None and time.monotonic() >= self._due:
             try:
                 self._read(self._file)
-            except (OSError, ValueError) as error:  # what is there may still do
+            except (OSError, ValueError) as error:  # the old token may still be good
                 _log.warning("credentials could not be renewed: %s", error)
         return self._headers
 
@@ -176,7 +176,7 @@ def _user_of(loader: Any) -> dict[str, Any]:  # noqa: ANN401 - it has no types
 
 
 class _Credentials:
-    """What proves who we are, renewed before it runs out: tokens in files, from plugins and providers do."""
+    """Credentials of a kubeconfig, renewed before they expire: from token files, plugins and providers."""
 
     def __init__(self, configuration: Any, loader: Any) -> None:  # noqa: ANN401 - it has no types
         self._configuration = configuration
@@ -187,7 +187,7 @@ class _Credentials:
         self._headers: dict[str, str] | None = None
 
     def rejected(self) -> None:
-        """Ask for others next time, whatever was said about how long these are good."""
+        """Get new ones next time, whatever their expiry says: the server has rejected these."""
         if time.monotonic() - self._renewed >= LEAST_SECONDS:
             self._due = 0.0
             self._loader.__dict__.pop("exec_plugin_expiry", None)
@@ -206,16 +206,16 @@ class _Credentials:
     async def _renew(self) -> None:
         async with self._renewing:
             if time.monotonic() < self._due:
-                return  # somebody else just did
+                return  # another request just renewed them
             forced = self._due == 0.0
             self._renewed = time.monotonic()
             self._due = self._renewed + RENEW_SECONDS
             lasting = "exec" in _user_of(self._loader) and not hasattr(self._loader, "exec_plugin_expiry")
             if lasting and not forced:
-                return  # the plugin set no end, so it is good until it is rejected
+                return  # the plugin gave no expiry, so they are good until rejected
             try:
                 await self._loader.load_and_set(self._configuration)
-            except Exception as error:  # noqa: BLE001 - what is there may still do
+            except Exception as error:  # noqa: BLE001 - the old credentials may still be good
                 _log.warning("credentials could not be renewed: %s", error)
 
 
@@ -250,7 +250,7 @@ def existing(kubeconfig: str | Path | None = None) -> str:
 
 
 def _why(error: Exception, context: str | None) -> str:
-    """What the library says about a kubeconfig, in words that say what to do."""
+    """The library's error about a kubeconfig, as a sentence that says what to do."""
     text = " ".join(str(error).split()).removeprefix("Invalid kube-config file. ")
     if text.startswith("Expected key current-context"):
         return "it has no current-context; choose one with --context"

@@ -51,7 +51,7 @@ async def ask_version(client: Client) -> ServerVersion:
     """As which version of Kubernetes to follow a server.
 
     Raises:
-        berth.live.errors.ApiError: it may tell later.
+        berth.live.errors.ApiError: it does not answer now.
     """
     try:
         said = msgspec.json.decode(await client.request("GET", "/version"), type=_Release)
@@ -63,7 +63,7 @@ async def ask_version(client: Client) -> ServerVersion:
 async def discover(client: Client) -> list[Resource]:
     """Everything that can be listed, watched and deleted, each in the version its group prefers.
 
-    What only another version of its group has is there, too.
+    A resource that only another version of its group has is listed in that one.
     """
     groups = msgspec.json.decode(await client.request("GET", "/apis"), type=_Groups).groups
     found = _resources("v1", await client.request("GET", "/api/v1"))
@@ -86,7 +86,7 @@ async def find(client: Client, api_version: str, kind: str) -> Resource | None:
         berth.live.errors.ApiError: the server does not say.
     """
     if not _VERSION.fullmatch(api_version):
-        return None  # whoever wrote it may have meant anything
+        return None  # not an apiVersion
     path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     try:
         body = await client.request("GET", path)

@@ -1,4 +1,4 @@
-"""What an API server answers when it does not do as it is asked, by the reasons of its `Status`."""
+"""The errors that an API server answers with, by the reasons of its `Status`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Unreachable(ApiError):  # noqa: N818 - named by what is the case, like its
 
 
 class Silent(Unreachable):
-    """A watch on which nothing came for long: on a quiet server nothing is wrong with that."""
+    """A watch on which nothing came for long, which is normal on a quiet server."""
 
 
 class NotFound(ApiError):  # noqa: N818
@@ -60,7 +60,7 @@ class Conflict(ApiError):  # noqa: N818
 
 
 class NotSent(Conflict):
-    """This process may not write, so nothing was sent; for whoever asked it is as if it came too late."""
+    """Nothing was sent, because this process may not write at present; callers treat it as a conflict."""
 
     def __init__(self) -> None:
         super().__init__(409, "Conflict", "not sent: this process has no lease at present")
@@ -140,7 +140,7 @@ def _seconds(header: str | None, now: float) -> float | None:
 
 
 def in_words(error: Exception) -> str:
-    """In words for people: without numbers of errors, and without the places in OpenSSL they come from."""
+    """An error for people: without errno, and without the place in OpenSSL's source."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message or error}"
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""A resource kept in step: listed in pages, then watched, for as long as it is wanted.
+"""The objects of a resource, kept up to date: listed in pages, then watched, until cancelled.
 
 Three nested steps: forever / until the version expires (then list again) / one connection.  The
 consumer is a plain function, called once for every change, in order; after a relist it hears only
@@ -31,30 +31,30 @@ from berth.machines.rates import Backoff
 
 _log = logging.getLogger(__name__)
 
-# How long until a kind that the server does not know is asked for again.
+# Seconds until a kind that the server does not have is asked for again.
 ABSENT = 5.0
-_SHORT = 1.0  # seconds in which a watch that says nothing should not end
+_SHORT = 1.0  # seconds: a watch that ends sooner without an event counts as failed
 
 
-class View(Protocol):
+class WatchedView(Protocol):
     @property
     def metadata(self) -> ObjectMeta: ...
 
 
-_V = TypeVar("_V", bound=View)
+_V = TypeVar("_V", bound=WatchedView)
 Consumer = Callable[[Event], None]
 Trouble = Callable[[Resource, ApiError | None], None]
 
 
 class Informer(Generic[_V]):
-    """One resource, known object by object.
+    """The objects of one resource, as last heard of.
 
     Attributes:
         objects: The newest known state of every object.
         synced: Set once the first list was delivered.
 
     `optional` says that the server may not have the resource at all; that is then like having no objects.
-    `trouble` hears of every error that keeps what is known from being up to date, and with None that it is.
+    `trouble` is called with every error by which the objects are out of date, and with None afterwards.
     A resource of several versions is taken from the best that the server has, which is looked for whenever
     everything is listed, and when the version that was watched is gone. Its objects say which one it is.
     """
@@ -92,7 +92,7 @@ class Informer(Generic[_V]):
         self._failures = 0
         self._version = ""
         self._optional = optional
-        self._moved = False  # objects are the same, but of another version
+        self._moved = False  # the same objects come in another API version than before
         self._trouble = trouble
 
     async def run(self) -> None:
@@ -122,7 +122,7 @@ class Informer(Generic[_V]):
                 await self._pause(Unreachable(f"the server sent something unreadable: {error}"))
 
     def _go_without(self, error: ApiError) -> None:
-        """What an older server has stored a newer one may not be able to read: others must not wait."""
+        """Count a kind that cannot be listed as listed, so that others need not wait for it."""
         if not self.synced.is_set():
             _log.warning("%s cannot be listed, so nothing is known of them: %s", self.resource.name, error)
             self.synced.set()
@@ -152,7 +152,7 @@ class Informer(Generic[_V]):
             if before is not None and before != candidate:
                 _log.info("%s: now in %s", self.resource.name, candidate.api_version)
             self._moved = before != candidate
-            for page in pages:  # items of a list do not say it themselves
+            for page in pages:  # items of a list do not carry apiVersion and kind
                 items: list[Any] = page.items
                 items[:] = [
                     msgspec.structs.replace(item, api_version=candidate.api_version) for item in items
@@ -178,7 +178,7 @@ class Informer(Generic[_V]):
     def _replace(self, found: dict[Key, _V]) -> None:
         for key in [key for key in self.objects if key not in found]:
             self._drop(key, self.objects[key])
-        # Whoever missed what others saw happen hears of it in the same order, as far as that is known.
+        # After a relist changes are told in the order of resource versions, as a watch would have told them.
         for key, item in sorted(found.items(), key=_version) if self.synced.is_set() else found.items():
             known = self.objects.get(key)
             if known is not None and known.metadata.uid != item.metadata.uid:
@@ -214,13 +214,13 @@ class Informer(Generic[_V]):
             except (Expired, NotFound):
                 raise
             except Silent:
-                continue  # nothing is wrong, but be sure of it
+                continue  # probably nothing is wrong: watch anew to be sure
             except (Unreachable, TooManyRequests) as error:
                 await self._pause(error)
             except ApiError as error:
                 errors += 1
                 if errors >= 5:
-                    raise  # a list may tell what is wrong
+                    raise  # list again: the error may be told there
                 await self._pause(error)
             else:
                 errors = 0
@@ -239,7 +239,7 @@ class Informer(Generic[_V]):
         key = key_of(item.metadata)
         known = self.objects.get(key)
         if known is not None and _is_before(version, known.metadata.resource_version or ""):
-            return  # a later page of the list knew more already
+            return  # the list was newer
         if known is not None and known.metadata.uid != item.metadata.uid:
             self._drop(key, known)
             known = None
@@ -249,7 +249,7 @@ class Informer(Generic[_V]):
             self._drop(key, item)
 
     def _decoded(self, frame: Frame) -> _V | None:
-        """The object, None if it is not what it should be; it is then as if there were none."""
+        """The object; None if it cannot be decoded, which is then as if it were not there."""
         try:
             item = self._decoder.decode(frame.object)
             return item if self._kept is None else self._kept(item)
@@ -267,7 +267,7 @@ class Informer(Generic[_V]):
         """Note the newest version that was seen.
 
         Raises:
-            Expired: the server tells the past: it repeats itself, or its state is an older one.
+            Expired: the version is older than one already seen, as after a restore of etcd.
         """
         if _is_before(version, self._version):
             raise Expired(410, "Expired", f"version {version} came after {self._version}")
@@ -297,10 +297,10 @@ class Informer(Generic[_V]):
 
 
 def _is_before(version: str, other: str) -> bool:
-    """Versions of one resource are numbers that grow; of what is none nothing can be said."""
+    """Whether one resourceVersion is older; never, if they are not numbers."""
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
-def _version(entry: tuple[Key, View]) -> int:
+def _version(entry: tuple[Key, WatchedView]) -> int:
     version = entry[1].metadata.resource_version or ""
     return int(version) if version.isdecimal() else 0

@@ -1,7 +1,7 @@
 """Credentials that can be read without a library: an address, certificates, a token or a name and password.
 
-Most kubeconfigs, and every pod's own account, are of this kind.  Whatever is not is left to who knows it, and
-so is what is wrong with one: the library for that takes as long to import as a good part of Berth.
+Most kubeconfigs, and every pod's own account, are of this kind.  All others, and those with a mistake, are
+left to kubernetes_asyncio, which takes long to import.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _Data = Annotated[bytes, msgspec.Meta(min_length=1)]  # base64 in the file
 
 
 class Access(msgspec.Struct, kw_only=True):
-    """Where a server is, and what it takes to be let in.
+    """The address of a server, and credentials for it.
 
     Attributes:
         context: For https.
-        server_hostname: Whom its certificate is to be of, if not the URL's host.
-        proxy: The URL of one to go by.
+        server_hostname: The name that its certificate must have, if it is not the URL's host.
+        proxy: The proxy's URL, if connections are made through one.
         authorization: What proves who we are, if it is not in a file.
-        token_file: Where the token is, which may be another one later.
-        impersonation: The header fields that say in whose name we ask.
+        token_file: The file with the token, which is renewed there.
+        impersonation: The header fields that impersonate another user.
     """
 
     server: str
@@ -50,7 +50,7 @@ class Access(msgspec.Struct, kw_only=True):
 def tls_context(authorities: Path | str | None = None, *, verified: bool = True) -> ssl.SSLContext:
     """TLS with a server of these authorities, in a file or as PEM, by default those the system trusts.
 
-    Reading the system's takes long, so it is not done in vain.
+    The system's are read only if they are used, since that takes long.
 
     Raises:
         OSError: there is no certificate among them.
@@ -137,7 +137,7 @@ class _User(msgspec.Struct, rename="kebab"):
     client_certificate_data: _Data | None = None
     client_key: _Text | None = None
     client_key_data: _Data | None = None
-    # They ask somebody else.
+    # Those with a plugin or a provider are left to the library.
     exec: None = None
     auth_provider: None = None
 
@@ -147,11 +147,11 @@ class _Unusual(Exception):  # noqa: N818 - says what is the case, to nobody else
 
 
 def of_kubeconfig(file: str, context: str | None = None) -> Access | None:
-    """What a kubeconfig says; None if it takes more to be sure of it.
+    """What a kubeconfig says; None if only the library can tell.
 
     Raises:
         OSError: a certificate cannot be used.
-        ValueError: nobody can be impersonated as it says.
+        ValueError: its impersonation settings are not valid.
     """
     path = Path(file).expanduser()
     if not path.is_file():
@@ -177,14 +177,14 @@ def _parsed(text: str) -> object:
     import yaml  # noqa: PLC0415 - takes long
 
     try:
-        # What is built is the same as by `safe_load`.
+        # The C loader builds the same as `safe_load`, faster.
         return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     except yaml.YAMLError:
         raise _Unusual from None
 
 
 def _named(entries: list[dict[str, Any]], name: str, inside: str) -> object:
-    """What the only entry of a name says."""
+    """The content of the entry with a name, which must be the only one."""
     found = [entry.get(inside) for entry in entries if entry.get("name") == name]
     if not name or len(found) != 1:
         raise _Unusual
@@ -219,7 +219,7 @@ def _tls(cluster: _Cluster, user: _User, folder: Path) -> ssl.SSLContext:
 
 
 def _given(data: bytes | None, file: str | None, folder: Path) -> Path | bytes | None:
-    """What is written there, or else where it is."""
+    """Inline data, or else the path of a file with it."""
     if data is not None or file is None:
         return data
     return _existing(Path(os.path.normpath(folder / file)))
@@ -242,7 +242,7 @@ def _in_file(content: Path | bytes | None) -> AbstractContextManager[Path | None
 # --- in whose name ----------------------------------------------------------------------------------
 # As client-go does it, in transport/round_trippers.go.
 
-# What a header cannot hold, or not for long: blanks at its ends are lost on the way.
+# What a header cannot hold: blanks at its ends would be lost.
 _UNSENDABLE = re.compile(r"^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f\x7f]")
 _WITHOUT_USER = "its user has as-uid, as-groups or as-user-extra without as, the user to impersonate"
 _LEGAL_IN_NAMES = "!#$&'*+^`|"  # besides letters, digits and -._~
@@ -259,7 +259,7 @@ def impersonation(user: object) -> tuple[tuple[str, str], ...]:
     """The header fields by which the user of a kubeconfig asks in somebody else's name.
 
     Raises:
-        ValueError: it is not said in whose, or no header can say it.
+        ValueError: no user is named, or a value cannot be in a header.
     """
     asked = convert(without_nulls(user), _Impersonation)
     fields = [("Impersonate-Uid", asked.as_uid)] if asked.as_uid else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -34,7 +34,7 @@ from berth.kube.api_resources import (
     versions_of,
 )
 from berth.kube.karmada import Binding
-from berth.kube.manifests.manifest import Manifest, listed
+from berth.kube.manifests.manifest import Manifest, Progress, listed
 from berth.kube.objects import Pod
 from berth.kube.pods import group_of
 from berth.kube.versions import NEWEST, ServerVersion, version_of_server
@@ -49,16 +49,15 @@ from berth.live.errors import (
     Unreachable,
 )
 
-Found = dict[Resource, list[msgspec.Raw] | None]  # None for what has to be left out
-Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
+ListedObjects = dict[Resource, list[msgspec.Raw] | None]  # None for what has to be left out
 
 REQUIRED = (NODES, PODS)
 CONTEXT = (NAMESPACES, *OWNERS, PRIORITY_CLASSES)
-ASKED_FOR = (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)  # needed only by who asks for one of them
+ASKED_FOR = (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)  # listed only for callers that name them
 NAMED = (POD_GROUPS, LABELLED_POD_GROUPS, RESOURCE_CLAIMS)  # needed only if pods name one
 WITHOUT_STORAGE = "without claims, volumes and storage classes, volumes are not looked at"
 _ASKED_FOR = {resource.kind: resource for resource in ASKED_FOR}
-_FINISH = 2.0  # seconds for the other requests when one has failed
+_FINISH = 2.0  # seconds for the other requests to end when one has failed
 _PAUSES = 5  # after which a server that is busy is asked again
 
 
@@ -122,7 +121,7 @@ async def _version(client: Client) -> ServerVersion:
 def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Resource]:
     """The kinds that pods name: their groups, their claims. Most servers have none of them.
 
-    Those of pods that have a node matter to who imagines them without: they are asked for with `every`.
+    With `every`, also the groups and claims of pods that have a node already.
     """
     views = [manifest.object for manifest in manifests]
     pods = [view for view in views if isinstance(view, Pod) and (every or not view.spec.node_name)]
@@ -132,7 +131,7 @@ def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Reso
     return [resource for resource in NAMED if resource in named]
 
 
-def _manifests(found: Found, url: str) -> list[Manifest]:
+def _manifests(found: ListedObjects, url: str) -> list[Manifest]:
     manifests: list[Manifest] = []
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, url)
@@ -141,7 +140,7 @@ def _manifests(found: Found, url: str) -> list[Manifest]:
 
 
 def _created(manifest: Manifest) -> str:
-    """Who came first is served first."""
+    """The sort key of pods: the oldest first, as in the scheduler's queue."""
     view = manifest.object
     return (view.metadata.creation_timestamp or "") if view is not None else ""
 
@@ -158,7 +157,7 @@ class Lister:
         self._counts: dict[Resource, tuple[int, int]] = {}
         self.notes: list[str] = []
 
-    async def all(self, resources: Iterable[Resource]) -> Found:
+    async def all(self, resources: Iterable[Resource]) -> ListedObjects:
         """What there is of each resource; None for those that have to be left out.
 
         Raises:
@@ -170,7 +169,7 @@ class Lister:
         try:
             _, pending = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
             if pending:
-                # One failed; the others are let go on for a moment, since requests are best not cut off.
+                # One failed; the others get a moment to end: cutting requests off breaks connections.
                 await asyncio.wait(pending, timeout=_FINISH)
         finally:
             for task in tasks.values():
@@ -185,7 +184,7 @@ class Lister:
         return {resource: task.result() for resource, task in tasks.items()}
 
     async def items(self, resource: Resource) -> list[msgspec.Raw] | None:
-        """All of a resource; None if it may be left out and has to be."""
+        """All objects of a resource; None if it cannot be listed and may be left out."""
         try:
             return await self._best(resource)
         except Unreachable as error:
@@ -215,7 +214,7 @@ class Lister:
     async def _all(self, resource: Resource) -> list[msgspec.Raw]:
         try:
             return await self._listed(resource, PAGE)
-        except Expired:  # the rest of that moment is gone, so all at once
+        except Expired:  # the continue token is too old, so all in one request
             return await self._listed(resource, 0)
 
     async def _listed(self, resource: Resource, limit: int) -> list[msgspec.Raw]:
@@ -265,7 +264,7 @@ def _kind(item: msgspec.Raw) -> tuple[str, str]:
     try:
         reference = msgspec.json.decode(item, type=Binding).spec.resource
     except msgspec.MsgspecError:
-        return "", ""  # reading the binding itself will say what is wrong
+        return "", ""  # decoding the binding itself will say what is wrong
     return reference.api_version or "", reference.kind or ""
 
 

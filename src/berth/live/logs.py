@@ -26,7 +26,7 @@ _RESERVED = frozenset({"ts", "level", "caller", "msg", "v", "stacktrace"})
 
 
 def v(verbosity: int) -> int:
-    """The logging level of what is said from a verbosity on: 0 is INFO, 4 is DEBUG."""
+    """The logging level of a klog verbosity: 0 is INFO, 4 is DEBUG."""
     return logging.INFO - verbosity * 5 // 2 if verbosity <= 4 else max(logging.DEBUG + 4 - verbosity, 1)
 
 
@@ -38,9 +38,9 @@ def say(logger: logging.Logger, level: int, message: str, /, **keys: object) -> 
 
 
 class _Entry(logging.LogRecord):
-    """Something said, at every binding for one: of what a record knows it has what is not looked up."""
+    """A log record that is cheap to make, since there is one for every binding."""
 
-    def __init__(  # the parent would take its path apart, and ask for threads and processes
+    def __init__(  # the parent's would split the path, and look up thread and process
         self, name: str, level: int, message: str, caller: FrameType, keys: Mapping[str, object]
     ) -> None:
         self.name, self.levelno, self.levelname = name, level, logging.getLevelName(level)
@@ -65,7 +65,7 @@ def set_up(form: Form = "text", verbosity: int = 0, stream: TextIO | None = None
 
     Libraries are heard only when they warn.
     """
-    # Nothing below tells threads and processes apart, so records need not look them up.
+    # No format below shows threads or processes, so records need not look them up.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())

@@ -52,10 +52,10 @@ Clock = Callable[[], float]
 async def perform(
     client: Client, action: Action, clock: Clock, confirms: Callable[[Action], bool] | None = None
 ) -> Outcome:
-    """Carry an action out; whatever happens is an outcome.
+    """Carry an action out; every error becomes an outcome, too.
 
-    What would change something waits while the client's fence is closed. `confirms` is asked when it is our
-    turn: nothing is sent if it says no.
+    A write waits while the client's fence is closed. Right before the request is sent `confirms` is
+    asked: if it says no, nothing is sent.
     """
     while True:
         ready = client if confirms is None and client.fence is None else await client.turn(action.resource)
@@ -104,7 +104,7 @@ _log = logging.getLogger(__name__)
 MOST_EVENTS = 20_000
 # While other requests are under way one event is written every so often, more when they pile up.
 _TRICKLE, MANY_EVENTS = 0.05, 5_000
-_TURNS = 3  # of the loop, from bytes that came to what was done about them
+_TURNS = 3  # turns of the event loop from the arrival of bytes until machines have handled them
 _YIELD = 0.02  # seconds between looks at whether everything is finished
 
 
@@ -116,14 +116,14 @@ class MachineSettings:
         concurrency: So many of its requests are made at a time, besides Events.
         writers: So many Events are written at a time.
         rank: Which requests go first: those with the lowest number.
-        apart: Its requests do not wait for those of other machines.
+        apart: Its requests do not count against those that all machines may have under way.
         gather: Seconds to hear of more before it is asked, so that a burst is one question.
-        rest: Seconds to sleep instead while half of the requests that may be under way are; for machines that
+        rest: Seconds to sleep instead while half of `concurrency` or more is under way; for machines that
             have their process for themselves.
         drain: Seconds to finish what was begun when told to end, for a machine that can.
         failures: The level at which requests that failed are logged, Events aside.
         clock: The time it is told.
-        lenses: How it sees objects of a resource that others see as they were decoded.
+        lenses: By resource, how this machine converts the objects that other machines see as decoded.
     """
 
     concurrency: int = 16
@@ -143,7 +143,7 @@ class MachineLoop:
 
     Attributes:
         dropped: Events that were given up for want of room.
-        wakes: Those who may have something to do once this one has decided.
+        wakes: Loops to wake after this machine has decided something.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class MachineLoop:
         self._slots = contextlib.nullcontext() if settings.apart else slots
         self._confirms = machine.confirms if isinstance(machine, ConfirmingMachine) else None
         self._wake = asyncio.Event()
-        self._sleeps_until = -math.inf  # awake
+        self._sleeps_until = -math.inf  # not asleep
         self._numbers = itertools.count()
         self._queue: list[tuple[int, int, Action]] = []  # a heap
         self._idle: list[asyncio.Future[None]] = []  # workers that wait for a request
@@ -180,7 +180,7 @@ class MachineLoop:
             self.consider()
 
     def consider(self) -> None:
-        """Wake up if there is something to do sooner than was planned: most events change nothing."""
+        """Wake up if the machine has something to do sooner than planned; most events change nothing."""
         if self._sleeps_until > -math.inf and not self._wake.is_set():
             due = self.machine.due()
             if due is not None and due < self._sleeps_until:
@@ -228,10 +228,10 @@ class MachineLoop:
                 loop.consider()
 
     async def _gather(self) -> None:
-        """Hear of more before the machine is asked.
+        """Wait for further events before the machine is asked.
 
-        While many answers are to come the process sleeps instead of waking up for each of them: they are read
-        together, which takes less time of it and leaves more to a server on the same machine.
+        While many answers are to come the whole process sleeps, and then reads them together: that takes less
+        processor time than waking up for each, and leaves more to a server on the same machine.
         """
         if not self._settings.rest or self._under_way < self._settings.concurrency // 2:
             await asyncio.sleep(self._settings.gather)
@@ -358,7 +358,7 @@ def _names_of(action: Action) -> tuple[str, str]:
 
 
 def _seen_through(lens: Callable[[Any], Any], event: Event) -> Event | None:
-    """The event as a machine sees it; an object that is not what it should be is as if there were none."""
+    """The event through a machine's lens; an object that cannot be decoded counts as not there."""
     try:
         old = None if event.old is None else lens(event.old)
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
 """When a request may go out: in its turn, and while this process may write.
 
-Turns are tokens of a bucket, given out in order, the urgent before the rest: bindings must not stand in line
-behind the events that tell of earlier ones.  There is no polling: one timer is set for the moment when the
+Turns are tokens of a bucket, given out in order, the urgent before the rest: bindings must not wait behind
+the Events about earlier ones.  There is no polling: one timer is set for the moment when the
 next token is there.
 """
 
@@ -40,7 +40,7 @@ class Limiter:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                bucket.give_back()  # the token came too late for this one
+                bucket.give_back()  # the caller was cancelled just when its token came
                 self._hand_out()
             raise
 
@@ -56,7 +56,7 @@ class Limiter:
                 if not future.done():
                     future.set_result(None)
         if any(self._waiting):
-            # A little more than it takes, so that rounding does not wake us just before.
+            # A little longer than needed, so that rounding does not end the sleep too early.
             delay = bucket.available_at(now) - now + 1e-6
             self._timer = asyncio.get_running_loop().call_later(delay, self._hand_out)
 
@@ -68,10 +68,10 @@ class Limiter:
 
 
 class Fence(Protocol):
-    """Who knows whether this process may write."""
+    """Decides whether this process may write."""
 
     def lets_through(self) -> bool:
         """Whether a request may go out right now."""
 
     async def opened(self) -> bool:
-        """Wait until one may; False if that will not be any more."""
+        """Wait until requests may go out; False if they never will again."""

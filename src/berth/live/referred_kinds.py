@@ -2,8 +2,8 @@
 
 Every kind that some object refers to is watched, from the first such object on.  A kind that the server
 does not have, or does not let us list, is said so once and asked for again from time to time.  The machine
-hears of every kind that is not known as it is now, and why, be it new, forbidden, failing or failing again:
-it cannot follow rules about what it cannot see.
+hears of every kind whose objects are not up to date, and why (new, forbidden, failing): it cannot follow
+rules about what it cannot see.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from berth.machines.contract import Event, Machine
 
 Kind = tuple[str, str]  # apiVersion and kind
 
-# What workloads contain is nobody's business here, and may be a secret.
+# Only metadata is needed, and the content may be a secret.
 _METADATA = Selection(metadata_only=True)
 _RETRY = 1.0  # seconds until a server that did not answer is asked again
 _AGAIN = 10.0  # seconds until it is asked again for kinds that it did not have or let us list
@@ -46,7 +46,7 @@ class ReferredKinds:
         machine: Who wants to know of the workloads.
         kind_of: The kind that an event's object refers to; None if it refers to none.
         watched: Where the machine looks up which kinds it will hear of; kept up to date.
-        unlisted: The event by which the machine hears why a kind is not known as it is now; with None it is.
+        unlisted: Makes the event that tells the machine why a kind is not up to date; None: it is.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class ReferredKinds:
             self._wake.set()
 
     def troubled(self, resource: Resource, error: ApiError | None) -> None:
-        """A kind is not known as it is now, or is again."""
+        """A kind is no longer up to date, or is again."""
         kind = (resource.api_version, resource.kind)
         if kind in self._seen or kind in self._own:
             self._tell(kind, None if error is None else f"cannot list or watch {resource.name}: {error}")
 
     async def follow(self, runner: Runner) -> None:
-        """Watch what there is to be watched, until cancelled."""
+        """Watch the kinds that are referred to, until cancelled."""
         self._runner = runner
         while True:
             delay = _RETRY if self._new else _AGAIN
@@ -159,7 +159,7 @@ class ReferredKinds:
         return True
 
     def _tell(self, kind: Kind, why: str | None) -> None:
-        """Let the machine hear whether a kind is known as it is now, if that is news."""
+        """Tell the machine whether a kind is up to date, if that has changed."""
         if self._told.get(kind) == why:
             return
         if why is None:
@@ -175,12 +175,12 @@ class ReferredKinds:
 
 # --- resources that come and go: custom resources are watched as soon as they are served ----------
 
-_SETTLE = 0.5  # seconds between a definition and its resource being served
+_SETTLE = 0.5  # seconds until a new CustomResourceDefinition is served
 _TRIES = 10
 
 
 class LateResources:
-    """Hears of definitions; for every new resource asks `learn` which machines want to hear of its objects.
+    """Hears of CustomResourceDefinitions, and asks `learn` which machines watch each new resource.
 
     It has to be among those who hear what a runner is told `first`, and definitions have to be watched there.
     """

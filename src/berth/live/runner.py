@@ -28,7 +28,7 @@ class Listener(Protocol):
 @runtime_checkable
 class TroubleListener(Protocol):
     def troubled(self, resource: Resource, error: ApiError | None) -> None:
-        """What is known of a resource is not up to date because of an error, or with None it is."""
+        """A resource is not up to date because of an error; None: it is again."""
 
 
 class Runner:
@@ -96,9 +96,9 @@ class Runner:
                 self._start(resource)
 
     async def act(self) -> None:
-        """Do what the machines ask for, each once everything it watches was listed.
+        """Make the requests of the machines, each as soon as everything that it watches was listed.
 
-        When cancelled, machines finish what they began, as far as they care.
+        When cancelled, machines that have a `drain` finish what they began.
         """
         async with asyncio.TaskGroup() as group:
             for loop in self._loops:
@@ -110,7 +110,7 @@ class Runner:
         await loop.run(lambda: self._abandoned)
 
     def abandon(self) -> None:
-        """Somebody else decides by now: whoever is told to end does so at once."""
+        """Another process leads now: machines that are told to end do so at once, without finishing."""
         self._abandoned = True
 
     async def synced(self) -> None:
@@ -132,7 +132,7 @@ class Runner:
         machines: Sequence[Machine],
         selection: Selection = EVERYTHING,
     ) -> Informer[Any]:
-        """Watch a resource for some of the machines, which hear of what is known of it already."""
+        """Watch a resource for some of the machines; they are told of the objects known already."""
         informer = self.informers.get(resource) or self._inform(resource, view, selection)
         listeners = self._listeners[resource]
         new = [loop for loop in self._loops if loop.machine in machines and loop not in listeners]
@@ -143,13 +143,13 @@ class Runner:
         return informer
 
     def tell(self, event: Event, machines: Sequence[Machine]) -> None:
-        """Let machines hear of something that no informer brings."""
+        """Give machines an event that comes from no informer."""
         for loop in self._loops:
             if loop.machine in machines:
                 loop.deliver(event)
 
     def unwatch(self, resource: Resource, machines: Sequence[Machine]) -> None:
-        """Let machines hear no more of a resource; if nobody else does it is not watched any more."""
+        """Tell machines no more of a resource; it is watched no longer if no other machine wants it."""
         self._listeners[resource] = [
             loop for loop in self._listeners[resource] if loop.machine not in machines
         ]

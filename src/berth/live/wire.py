@@ -61,7 +61,7 @@ def page_of(body: bytes, view: type[_T], path: str) -> Page[_T]:
 
 
 def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
-    """A page without the objects that are not what they should be; the others must not suffer."""
+    """A page without the objects that cannot be decoded, each of which is logged."""
     raw = msgspec.json.decode(body, type=_List[msgspec.Raw])
     items: list[_T] = []
     for item in raw.items or ():
@@ -74,7 +74,7 @@ def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
     return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
-class _Named(msgspec.Struct, rename="camel"):
+class _HeadMetadata(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
@@ -83,7 +83,7 @@ class _Named(msgspec.Struct, rename="camel"):
 class ObjectHead(msgspec.Struct):
     """Only namespace, name and version of an object."""
 
-    metadata: _Named
+    metadata: _HeadMetadata
 
 
 _FRAMES = msgspec.json.Decoder(Frame)

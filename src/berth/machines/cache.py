@@ -1,4 +1,4 @@
-"""What the watches have shown so far, indexed for the controllers, which all read this one copy."""
+"""The objects as the watches last showed them, indexed, in one copy for all controllers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Cache:
         return found if isinstance(found, view) else None
 
     def look(self, resource: Resource, key: Key) -> Any:  # noqa: ANN401 - a view of any kind
-        """An object of any kind, None if there is none."""
+        """The object with a key, of any resource; None if there is none."""
         return self._objects.get(resource, {}).get(key)
 
     def keys(self, resource: Resource) -> list[Key]:
@@ -78,11 +78,11 @@ class Cache:
         return _viewed(self._objects[resource], resource, view)
 
     def owned(self, resource: Resource, uid: str | None, view: type[_V]) -> list[_V]:
-        """What a controller owns, by its uid."""
+        """The objects that a controller owns; `uid` is the owner's."""
         return _viewed(self._owned[resource].get(uid or "", {}), resource, view)
 
     def orphans(self, resource: Resource, namespace: str | None, view: type[_V]) -> list[_V]:
-        """What no controller owns in a namespace."""
+        """The objects of a namespace that no controller owns."""
         return _viewed(self._orphans[resource].get(namespace or "", {}), resource, view)
 
     def pods_in(self, namespace: str) -> list[LivePod]:
@@ -99,7 +99,7 @@ def _viewed(found: dict[Key, Any], resource: Resource, view: type[_V]) -> list[_
 
 
 def take(index: dict[_N, dict[_K, Any]], name: _N, key: _K) -> None:
-    """Take a key from one of the inner indexes, and the inner one away if that was the last."""
+    """Remove a key from one of the inner indexes, and the inner index if it is empty then."""
     inner = index.get(name)
     if inner is not None:
         inner.pop(key, None)

@@ -40,7 +40,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Purpose(Enum):
-    """What a request is for. A machine whose requests do not tell that by their kind has a subclass of it."""
+    """What a request is for. A machine subclasses it if the class of its actions does not say enough."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +50,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         key: The object the machine does it for.
         at: Namespace and name of the object that is asked for, if that is not `key`. The name is empty if the
             object is new and the server or the body names it.
-        purpose: By which the machine knows it again; None where the kind of request tells enough.
-        attempt: Which attempt for that object it belongs to: the answer to an older one comes too late.
+        purpose: What the machine recognizes the answer by; None where the class of the action is enough.
+        attempt: The number of the attempt for that object: answers to older attempts are ignored.
         why: In words, for people.
     """
 
@@ -150,11 +150,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def busy(self) -> bool:
-        """Whether the server is away or has too much to do: it may do it all the same, or if asked again."""
+        """Whether the server is away or overloaded: the request may have been carried out all the same."""
         return self.code in (0, 429) or self.code >= 500
 
     def again(self, pause: float) -> float:
-        """When to ask again: after a pause, or after what the server asks for if that is longer."""
+        """When to ask again: after `pause`, or after the server's Retry-After if that is longer."""
         return self.at + max(pause, self.retry_after or 0.0)
 
     def decode(self, view: type[_T]) -> _T:
@@ -177,7 +177,7 @@ class Machine(Protocol):
         """What to do about it, at most once a key at a time."""
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        """Learn what became of an action."""
+        """Take the outcome of an action."""
 
     def due(self) -> float | None:
         """When to call `reconcile` though nothing happens; None if there is no need."""
@@ -202,7 +202,7 @@ class DrainingMachine(Protocol):
     """A machine that has something to finish when it is told to end."""
 
     def drain(self) -> None:
-        """Begin nothing any more: from now on `due` and `reconcile` are about what is left to be done."""
+        """Begin nothing new: from now on `due` and `reconcile` only finish what was begun."""
 
 
 @runtime_checkable
@@ -232,7 +232,7 @@ class WantedMove:
 
 
 class MoveSource:
-    """Who wants pods to move; asked again and again, until the request is sent. This one wants nothing."""
+    """The pods that should move, asked for until the request is sent. This base class wants none."""
 
     @property
     def revision(self) -> int:
@@ -244,10 +244,10 @@ class MoveSource:
         return ()
 
     def wants(self, pod: str) -> bool:
-        """Whether a pod should still move, as everything is at this moment."""
+        """Whether a pod should still move, as the cluster is at this moment."""
         del pod
         return False
 
     def confirms(self, pod: str) -> bool:
-        """The same, asked right before the eviction is sent: from then on it is under way."""
+        """The same, asked right before the eviction is sent; with a yes the move counts as under way."""
         return self.wants(pod)

@@ -67,7 +67,7 @@ class Queue(Generic[K]):
         if any(key not in self._busy for key in self._ready):
             return 0.0
         while self._timers and self._when.get(self._timers[0][2]) != self._timers[0][0]:
-            heapq.heappop(self._timers)  # it was brought forward or forgotten
+            heapq.heappop(self._timers)  # outdated: the key is due earlier, or was forgotten
         return self._timers[0][0] if self._timers else None
 
     # --- actions under way ------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Controller(KeyedMachine[Key]):
             return
         if not outcome.ok:
             self.failed(action, outcome)
-        # What is already gone, or already there, will show in the watch; that is no failure.
+        # 404 and 409 are no failures: the watch will show that the object is gone, or there already.
         settled = outcome.ok or (isinstance(action, Delete) and outcome.missing)
         self.queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
 

@@ -56,7 +56,7 @@ class Mirror:
         storage: Claims, volumes and all that decides about them, as they were last seen.
         unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
 
-    Whoever counts volumes watches `DRIVERS`, too; `devices` says that claims for devices are watched as well.
+    A machine whose rules count volumes watches `DRIVERS`, too; `devices`: ResourceClaims are watched as well.
     """
 
     watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *STORAGE)
@@ -121,7 +121,7 @@ class Mirror:
         return found
 
     def _note(self, change: ClusterEvent) -> None:
-        # Where a pod came hardly ever matters to those it helps, that one of its kind came does.
+        # It hardly ever matters on which node a pod arrived, so arrivals of equal pods are told once.
         same = change.pod_class if isinstance(change, PodAdded) else change
         self._changes[type(change), same] = change
 
@@ -139,12 +139,12 @@ class Mirror:
         try:
             pod_class = self.cluster.class_of(pod)
         except AnnotationError as error:
-            # Whatever it wanted to say, it runs there: others rely on it, or keep away.
+            # Even with an unreadable annotation it runs there, and counts for the rules of others.
             self.unreadable[key] = str(error)
             pod_class = self.cluster.class_of(without_annotation(pod))
         node = pod.spec.node_name or ""
         if before == (pod_class, node, is_terminating(pod)):
-            # It was assumed to be here. The labels that binding gave it matter to nobody yet.
+            # It was assumed to be here: only labels from its binding are new, and no pod waits for those.
             self.cluster.identify(name, self.cluster.identity_of(pod))
             return
         self._remove(name, stays=before is not None and before[1] == node)
@@ -160,14 +160,14 @@ class Mirror:
             self._note(PodAdded(pod_class, slot))
 
     def suppose(self, pod: Pod, pod_class: PodClass, node: str, volumes: VolumeDecisions | None) -> None:
-        """Count a pod on a node to see what follows; nobody is told, and it is assumed or withdrawn next."""
+        """Count a pod on a node for a trial: no change is noted, and `assume` or `withdraw` must follow."""
         name = pod_name(pod)
         self.cluster.assume(name, pod_class, node, identity=self.cluster.identity_of(pod))
         if volumes is not None:
             self.promise_volumes(name, volumes, node)
 
     def withdraw(self, pod: Pod) -> None:
-        """What was supposed of a pod does not come about."""
+        """Undo `suppose`."""
         self.cluster.remove_pod(pod_name(pod))
         self.release_volumes(pod_name(pod))
 
@@ -243,7 +243,7 @@ class Mirror:
     def _attachment(self, event: Event) -> None:
         attachments = self.cluster.volumes.attachments
         if event.change != DELETED:
-            attachments.set(event.object)  # one more helps nobody, and none ever moves
+            attachments.set(event.object)  # not noted: a new attachment helps no pod, and none ever changes
             return
         node = attachments.remove(event.key[1])
         slot = self.cluster.nodes.slot_of.get(node or "")
@@ -262,7 +262,7 @@ class Mirror:
         self.cluster.volumes.forget(pod)
 
     def volumes_changed(self) -> None:
-        """A volume may be available that was not, be it only that nobody waits for it any more."""
+        """Note that a volume may be available now, if only because no other pod waits for it any more."""
         self._note(VolumesChanged())
 
 

@@ -1,7 +1,7 @@
 """How often something is tried: later after each failure, and so many times a second; and by which clock.
 
-Whoever tries counts the failures; times and chance are handed in.  Only of what was moved and came back, or
-did no good, is it remembered here how often.
+Callers count their failures; time and randomness are arguments.  Only `ReturnMemory` counts by itself: moves
+after which a pod came back to where it was, or that did no good.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 _M = TypeVar("_M", bound="ReturnMemory")
 
-_DOUBLINGS = 60  # past any limit, and far from where floats end
+_DOUBLINGS = 60  # more than any limit needs, and far from the largest float
 _REMEMBERED = 3600.0  # seconds after a move and the pause that followed it
-_MANY_OWNERS = 4096  # from then on, those that are over are looked for
+_MANY_OWNERS = 4096  # from this number on, memories that are over are dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Backoff:
         return float(min(self.first * 2.0 ** min(failures - 1, _DOUBLINGS), self.longest))
 
     def jittered(self, failures: int, rng: random.Random) -> float:
-        """The same with up to half of it left to chance, so that clients do not come back together."""
+        """The delay less a random part of up to half, so that clients do not come back together."""
         return self.after(failures) * (0.5 + rng.random() / 2)
 
 
 @dataclass(slots=True)
 class ReturnMemory:
-    """How often what was moved came back or did no good, and how long it is left alone for that.
+    """How often the moves of an owner's pods were in vain, and how long the owner is left alone for that.
 
     Attributes:
         pauses: How long it is left alone after each time.
@@ -60,7 +60,7 @@ class ReturnMemory:
         self.until = now + self.pauses.after(self.returns)
 
     def came_back(self, arrived: float, now: float) -> bool:
-        """Back off, unless what arrived then was there before the last move, and is not what was moved."""
+        """Count a move in vain, unless the pod arrived before the last move and so was not moved."""
         if arrived < self.moved:
             return False
         self.back_off(now)
@@ -71,7 +71,7 @@ class ReturnMemory:
 
 
 class Recent(OrderedDict[_K, _V]):
-    """Only so many keys: beyond that the one is forgotten that was set, or moved to the end, longest ago."""
+    """A dict of limited size: the key that was set, or moved to the end, longest ago is dropped."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ def earliest(*times: float | None) -> float | None:
 
 # --- so many a second -----------------------------------------------------------------------------
 
-_ENOUGH = 1.0 - 1e-9  # adding up fractions of a second may leave a little less than a token
+_ENOUGH = 1.0 - 1e-9  # rounding may leave a little less than a whole token
 
 
 class TokenBucket:
@@ -157,10 +157,10 @@ _LASTING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady() -> float:
-    """Seconds since the epoch that never jump: a clock that is set back must not stop every timer."""
+    """Seconds since the epoch that never jump, since a clock that is set back would stop every timer."""
     return _OFFSET + time.monotonic()
 
 
 def boottime() -> float:
-    """Seconds that also pass while this process is stopped or the machine sleeps: others do not wait."""
+    """A clock that goes on while this process is stopped or the machine sleeps, as leases do."""
     return time.clock_gettime(_LASTING)

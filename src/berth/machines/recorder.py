@@ -1,8 +1,8 @@
-"""What a machine tells people: Event objects, which `kubectl describe` shows.
+"""Writes Event objects, which `kubectl describe` shows.
 
-The same thing said again becomes a higher count of the Event that said it first.  Like upstream's
-recorder this one keeps quiet after a burst about one object, so that what fails all the time does not
-fill the server.  Upstream: client-go/tools/record/events_cache.go.
+A repeated event raises the count of the first Event.  As in upstream's recorder, the rate of Events about one
+object is limited, so that a constant failure does not fill the server.  Upstream:
+client-go/tools/record/events_cache.go.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from berth.machines.rates import Backoff, Recent, TokenBucket
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25
-_REFILL = 300.0  # seconds for one more
+_REFILL = 300.0  # seconds until one more Event about an object may be written
 _KNOWN = 4096
-_SAME_FOR = 600.0  # seconds after which the same thing is news again
+_SAME_FOR = 600.0  # seconds after which a repeated event becomes a new Event
 _TRIES = 5
 _BACKOFF = Backoff(first=5.0, longest=80.0)  # before a write that failed is tried again
-_UNSENT = 16384  # more than this is not kept for a server that is slow or away
+_UNSENT = 16384  # Events that are kept at most while the server is slow or away
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 253
 
@@ -48,9 +48,9 @@ class _WrittenEvent:
     count: int = 1
     queued: Action | None = None
     on_its_way: bool = False
-    due: bool = False  # whether the server has to hear of a higher count
+    due: bool = False  # whether a higher count has yet to be written
     tries: int = 0
-    unsure: bool = False  # whether a creation was sent that nobody answered
+    unsure: bool = False  # whether a creation was sent and not answered
 
 
 class Recorder:
@@ -151,7 +151,7 @@ class Recorder:
         elif event.tries >= _TRIES:
             del self._events[event.what]
         elif outcome.missing and isinstance(action, Patch):
-            # It ended its time on the server: the count starts anew.
+            # The server has deleted it after its time to live: the count starts anew.
             event.tries += 1
             event.body["firstTimestamp"] = event.body["lastTimestamp"]
             event.count = 1
@@ -162,7 +162,7 @@ class Recorder:
         elif outcome.busy:
             self._retry(event, action, outcome)
         else:
-            # The namespace is going, or we may not: saying it again would not help.
+            # The namespace is being deleted, or RBAC forbids it: trying again would not help.
             del self._events[event.what]
 
     # --- writing ------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Recorder:
 
     def _create(self, event: _WrittenEvent) -> None:
         """Queue the creation, under a name that was not used before."""
-        if "name" in event.body["metadata"]:  # what was sent stays as it was sent
+        if "name" in event.body["metadata"]:  # the old body was sent and must not change
             event.body = {**event.body, "metadata": dict(event.body["metadata"])}
         body = event.body
         involved, metadata = body["involvedObject"], body["metadata"]
@@ -247,4 +247,4 @@ def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 
 
 
 def silent(told: object) -> None:
-    """Do nothing with what is told: the default where hearing of it is optional."""
+    """Ignore what is told: the default of optional callbacks."""

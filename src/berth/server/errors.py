@@ -15,10 +15,12 @@ from berth.kube.api_resources import Resource
 from berth.kube.objects import RawObject
 from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
+from berth.kube.well_known import JSON, YAML
 
 Named = Resource | tuple[str, str]  # a resource, or the name and the group of what is none
 
 _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
+TEXT_TYPES = (JSON, YAML)
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 REJECTED = "the server rejected our request due to an error in our request"
 _SUCCESS: RawObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -156,14 +158,14 @@ def expired(message: str, metadata: RawObject | None = None) -> StatusError:
     return StatusError(410, "Expired", message, metadata=metadata or {})
 
 
-def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
+def unsupported_media_type(accepted: Iterable[str] = TEXT_TYPES) -> StatusError:
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(*more: str) -> StatusError:
-    listed = ", ".join(("application/json", "application/yaml", *more))
+    listed = ", ".join((*TEXT_TYPES, *more))
     message = f"only the following media types are accepted: {listed}"
     return StatusError(406, "NotAcceptable", message)
 

@@ -41,7 +41,7 @@ class ServerSettings:
     token: str | None = None  # by default made once and kept in the data directory
     policy: AdmissionPolicy = DEFAULT_POLICY  # about required anti-affinity
     exclusive_charge: str = LARGEST  # for a domain that a pod without a node keeps for itself
-    daemon_namespaces: frozenset[str] = frozenset({SYSTEM_NAMESPACE})  # whom nobody keeps out
+    daemon_namespaces: frozenset[str] = frozenset({SYSTEM_NAMESPACE})  # left out of anti-affinity
     event_limit: int = 10_000  # changes kept for watches, per resource
     history_bytes: int = DEFAULT_HISTORY_BYTES  # that they may have in all
     event_ttl: float = 3600.0  # seconds an Event object is kept
@@ -52,7 +52,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedServer:
-    """Where to find the server, and what it needs to prove who it is."""
+    """The server's address, and its keys and certificates."""
 
     url: str
     kubeconfig: Path

@@ -21,6 +21,7 @@ from berth import __version__
 from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.manifests.manifest import ManifestError
+from berth.kube.objects import Document
 from berth.kube.well_known import BERTH_API_VERSION, JSON
 from berth.live.component.endpoint import listen
 from berth.live.component.serving import answering
@@ -30,13 +31,13 @@ from berth.sockets import url_host
 from berth.web import questions
 from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet
-from berth.web.questions import Analyst, CommandDocuments, EndedError, Question
+from berth.web.questions import Analyst, CommandDocuments, EndedError, PageQuestion
 from berth.web.sessions import Guard, Sessions, said
 from berth.web.sources import ClusterSource
 
 STATIC = Path(__file__).parent / "static"
 VIEWS = ("", "topology", "constraints", "pending", "pods", "nodes", "what-if", "now", "fleet")
-_LARGE = 16 << 10  # from here on answers are compressed, in a thread
+_LARGE = 16 << 10  # bytes from which on answers are compressed, in a thread
 _LARGEST_REQUEST = 256 << 10
 _VARIES = {"Vary": "Accept-Encoding"}
 _CONNECTIONS = 1024  # every open page keeps one
@@ -53,10 +54,10 @@ class PageServer:
         self._command = command
         self._flags = flags
         self._analyst = Analyst(source)
-        self._overview: tuple[object, bytes, bytes] | None = None  # of which state, plain and compressed
+        self._overview: tuple[object, bytes, bytes] | None = None  # the state it shows; plain and compressed
 
     def app(self) -> Starlette:
-        asked: dict[str, Question] = {
+        asked: dict[str, PageQuestion] = {
             "constraints": questions.constraints,
             "pending": questions.pending,
             "audit": self._documents.audit,
@@ -84,7 +85,7 @@ class PageServer:
         )
 
     def close(self) -> None:
-        """Let everybody go who waits for something."""
+        """End every stream and every question that is waiting."""
         self._source.stream.end()
         self._analyst.close()
 
@@ -100,7 +101,7 @@ class PageServer:
         _, content, packed = self._overview
         return _answer(request, content, packed)
 
-    def _document(self) -> questions.Document:
+    def _document(self) -> Document:
         source = self._source
         return {
             "apiVersion": BERTH_API_VERSION,
@@ -134,14 +135,14 @@ class PageServer:
         return await self._read(request, self._source.node(request.path_params["name"]))
 
     async def events(self, request: Request) -> Response:
-        async def listed() -> questions.Document:
+        async def listed() -> Document:
             items = await self._source.events()
             return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
 
         return await self._read(request, listed())
 
     async def _read(self, request: Request, reading: Awaitable[object]) -> Response:
-        """What kubectl prints; the cluster is asked for it."""
+        """An object as kubectl prints it, read from the cluster."""
         try:
             return await _json(request, msgspec.json.encode(await reading))
         except NotFoundError as error:
@@ -175,7 +176,7 @@ class PageServer:
         judge = self._documents.what_if
         if judge is None:
             return said(501, "This page was started without what-if.")
-        # Another site's form cannot say this without asking first, and it is never allowed.
+        # A form of another site cannot send this type without a CORS preflight, which is never granted.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             return said(415, f"A question has the Content-Type {JSON}.")
         body = bytearray()
@@ -190,7 +191,7 @@ class PageServer:
         name = f"what-if {msgspec.json.encode(asked, order='sorted').decode()}"
         return await self._ask(request, name, lambda snapshot: judge(snapshot, asked))
 
-    async def _ask(self, request: Request, name: str, question: Question) -> Response:
+    async def _ask(self, request: Request, name: str, question: PageQuestion) -> Response:
         if self._source.loading:
             return said(503, "The cluster is still being read.")
         try:
@@ -240,9 +241,9 @@ class PageSettings:
 
     Attributes:
         port: 0 stands for any that is free.
-        token: What scripts may give as a bearer token instead of opening a link; None for none.
-        command: How a person asks the same in a terminal: the options that name the cluster.
-        flags: And those by which pods are judged.
+        token: A bearer token that scripts may send instead of opening a link; None for none.
+        command: The options that name this cluster to the commands in a terminal.
+        flags: The options by which those commands judge pods as the page does.
     """
 
     host: str = "127.0.0.1"
@@ -256,7 +257,7 @@ class PageSettings:
 async def serving(
     settings: PageSettings, source: ClusterSource, documents: CommandDocuments, told: Callable[[str], None]
 ) -> AsyncIterator[int]:
-    """Serve as long as the context lasts; `told` hears of every link that opens the page.
+    """Serve as long as the context lasts; `told` is called with every link that opens the page.
 
     Raises:
         berth.live.component.endpoint.ServingError: the port is taken.

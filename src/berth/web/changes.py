@@ -1,4 +1,4 @@
-"""The stream of changes: numbered, kept for a while, so that a page that was away goes on where it was."""
+"""The stream of changes: numbered and kept for a while, so that a page can go on after a lost connection."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import msgspec
 _KEPT_BYTES = 8 << 20
 _PIECE = 64 << 10  # bytes that are handed out at once
 _MOST_READERS = 256
-_STAY = 60.0  # seconds after which a reader leaves its place to another one that wants it
-_RETRY, _SOON = 30_000, 1_000  # milliseconds until a page asks again that was refused, or has left its place
+_STAY = 60.0  # seconds after which a reader may be disconnected so that another gets its place
+_RETRY, _SOON = 30_000, 1_000  # milliseconds until a page that was refused, or disconnected, tries again
 _FULL = {"error": f"{_MOST_READERS} pages are open, and no more can be kept up to date: close some."}
-_HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
+_HEARTBEAT = 15.0  # seconds of silence after which a comment is sent
 
 
 class ChangeStream:
-    """What happened, for any number of pages; each message is encoded once for all.
+    """Server-sent events for any number of pages; each message is encoded once for all.
 
-    A number is preceded by the name of this stream, since another process counts anew.
+    An id is the name of this stream and a number, since another process counts from the start.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class ChangeStream:
 
     @property
     def position(self) -> str:
-        """Where the stream is now: who has an overview of this moment goes on from here."""
+        """The id of the last message: a page with an overview of this moment continues from here."""
         return f"{self._name}-{self._number}"
 
     def tell(self, kind: str, data: object) -> None:
@@ -54,16 +54,16 @@ class ChangeStream:
         self._wake()
 
     def end(self) -> None:
-        """Let everybody go who follows."""
+        """End the stream for all readers."""
         self._ended = True
         self._news.set()
 
     async def follow(self, since: str) -> AsyncGenerator[bytes, None]:
-        """Messages after a position; if they are no longer known, the word to begin anew.
+        """Messages after a position; if they are no longer kept, a message to load everything anew.
 
-        They come in small pieces, and not to more readers than a machine can bear: whoever reads slowly, or
-        not at all, takes little memory, however many they are.  Once all places are taken, the oldest reader
-        leaves its own: whoever is still there comes back and goes on, whoever is not blocks nobody.
+        They come in small pieces, to a limited number of readers, so that slow readers take little memory.
+        Once all places are taken, the oldest reader is disconnected: if its page is still open it comes back
+        and continues.
         """
         if not self._has_room():
             yield b"retry: %d\nevent: refused\ndata: %b\n\n" % (_RETRY, msgspec.json.encode(_FULL))
@@ -96,7 +96,7 @@ class ChangeStream:
             self._places.pop(place, None)
 
     def _has_room(self) -> bool:
-        """Whether a reader gets a place, if need be that of one who has had it for long."""
+        """Whether a reader gets a place, if need be that of the reader who has had one the longest."""
         if self.readers < _MOST_READERS:
             return True
         oldest, since = next(iter(self._places.items()))
@@ -114,9 +114,9 @@ class ChangeStream:
         return b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
 
     def _after(self, number: int) -> list[tuple[int, bytes]]:
-        """The next messages after one, as many as make a piece."""
+        """The messages after a position, up to the size of a piece."""
         newer: list[tuple[int, bytes]] = []
-        for each in reversed(self._kept):  # most readers lack only the last ones
+        for each in reversed(self._kept):  # most readers lack only the newest ones
             if each[0] <= number:
                 break
             newer.append(each)

@@ -1,9 +1,9 @@
-"""What happened, as the Events of a cluster tell it: the newest, each once however often it was counted.
+"""The newest Events of a cluster, each once however often it was counted, and the evictions they tell of.
 
-What became of every eviction is told from them: rule broken → refusals → where a replacement was expected →
-where one is. They are all that is read, so the story is the same wherever the evicting machine runs; which
-pod replaces which is told by the workload that made both. A pod goes because a rule broke, for evenness, or
-because of a taint, for which nobody's budget is asked.
+Every eviction is a story: a rule broken → refusals → where a replacement was expected → where it is. Only
+Events are read, so it does not matter where the evicting machine runs; which pod replaces which follows from
+the workload that made both. A pod goes because a rule broke, for evenness, or because of a taint; in the last
+case no disruption budget is asked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CAUSES = {NODE_KIND: RULE, POD_KIND: RULE, SPREAD_KIND: EVENNESS}
 _EVICTIONS = {reason: _CAUSES[kind] for kind, reason in EVENTS.items()} | {"TaintManagerEviction": TAINT}
 _REFUSALS = {reason: _CAUSES[kind] for kind, reason in FAILURES.items()}
 _EVICTED = re.compile(
-    r"Evicted: (?P<broken>.*?)(?:\. (?P<landing>Its replacement would go to .*|No node could .*)\.)?$"
+    r"Evicted: (?P<broken>.*?)(?:\. (?P<place>Its replacement would go to .*|No node could .*)\.)?$"
 )
 _KEPT = "Cancelling deletion"  # a taint was taken off in time
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
@@ -37,7 +37,7 @@ _CREATED = re.compile(r"(?:Created pod: |create Pod )(?P<pod>\S+)")
 
 
 class PageEvent(TypedObject, frozen=True):
-    """An Event object, as far as the page tells it."""
+    """The fields of an Event that the page shows."""
 
     involved_object: RawObject = msgspec.field(default_factory=dict)
     reason: str | None = None
@@ -62,9 +62,9 @@ class EventLog:
         return iter(self._kept.values())
 
     def put(self, event: PageEvent) -> RawObject:
-        """Note an Event, in place of what it said before; how the page tells it."""
+        """Keep an Event in place of its older version; returns it as the page shows it."""
         name = event.metadata.name
-        if not name:  # as it may be in a file
+        if not name:  # possible in a file
             self._unnamed += 1
             name = f"#{self._unnamed}"
         told = _told(event, f"{event.metadata.namespace or ''}/{name}")
@@ -94,7 +94,7 @@ def _told(event: PageEvent, name: str) -> RawObject:
 def eviction_stories(
     events: Iterable[RawObject], pods: Mapping[Key, PodRow], nodes: Mapping[str, NodeRow]
 ) -> list[Story]:
-    """One story a pod that was, or could not be, evicted; the newest first."""
+    """One story for each pod that was evicted, or was to be; the newest first."""
     told = sorted(events, key=lambda event: event["time"] or "")
     stories: dict[Key, Story] = {}
     for event in told:
@@ -122,7 +122,7 @@ def _new(event: RawObject, cause: str) -> Story:
         "broken": event["message"],
         "refused": None,
         "evicted": False,
-        "landing": None,
+        "place": None,
         "replacement": None,
     }
 
@@ -137,11 +137,11 @@ def _evicted(story: Story, event: RawObject) -> None:
     message = event["message"] or ""
     story["time"], story["evicted"] = event["time"], not message.startswith(_KEPT)
     if found := _EVICTED.match(message):
-        story["broken"], story["landing"] = found["broken"], found["landing"] and f"{found['landing']}."
+        story["broken"], story["place"] = found["broken"], found["place"] and f"{found['place']}."
 
 
 def _name_taints(stories: dict[Key, Story], events: list[RawObject], nodes: Mapping[str, NodeRow]) -> None:
-    """Which taint drove a pod away: those that its node has, if it is known which node that was."""
+    """Name the taints that a pod was evicted for: those of its node, if it is known where it ran."""
     tainted = {key: story for key, story in stories.items() if story["cause"] == TAINT}
     for event in events if tainted else ():
         story = tainted.get(_key(event))
@@ -160,7 +160,7 @@ def _name_taints(stories: dict[Key, Story], events: list[RawObject], nodes: Mapp
 
 
 def _replace(stories: dict[Key, Story], events: list[RawObject]) -> None:
-    """The pods that a workload made after it lost one are its replacements, in their order."""
+    """Find replacements: the pods that a workload made after it lost some, in the same order."""
     made: dict[tuple[Key, str], list[tuple[str, str]]] = {}
     makers: dict[Key, tuple[Key, str]] = {}
     for event in events:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
-from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.objects import Document, LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import (
     BERTH_API_VERSION,
+    DEFAULT_SCHEDULER_NAME,
     PREFERRED_DURING_SCHEDULING,
     REQUIRED_DURING_SCHEDULING,
 )
-
-Document = dict[str, Any]
 
 TOGETHER, APART = "together", "apart"
 _GROUPS = {"affinityGroup": TOGETHER, "antiAffinityGroup": APART}
@@ -81,7 +79,7 @@ def _waits(spec: RawObject, scheduled: RawObject) -> str | None:
         return scheduled.get("message") or scheduled.get("reason") or "it could not be placed"
     if spec.get("clusters"):
         return None
-    who = spec.get("schedulerName") or "default-scheduler"
+    who = spec.get("schedulerName") or DEFAULT_SCHEDULER_NAME
     return f"scheduler {who} has not looked at it yet; does it run?"
 
 
@@ -130,13 +128,13 @@ def _groups(bindings: Iterable[RawObject]) -> Iterator[Document]:
 
 
 def _shared(where: dict[str, list[str]]) -> list[str]:
-    """The clusters on which more than one of them is."""
+    """The clusters that have more than one workload of the group."""
     every = [cluster for at in where.values() for cluster in set(at)]
     return sorted({cluster for cluster in every if every.count(cluster) > 1})
 
 
 def _astray(where: dict[str, list[str]]) -> list[str]:
-    """The clusters where some are without the others: whoever has fewest must be with everybody."""
+    """All clusters of a group, unless each of the workload with the fewest has every other workload, too."""
     placed = [set(at) for at in where.values() if at]
     least = min(placed, key=len, default=set())
     return [] if all(least <= at for at in placed) else sorted(set.union(*placed))

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from berth.engine.state.requests import pod_requests, units_of
-from berth.kube.objects import Key, Node, Pod
+from berth.kube.objects import Document, Key, Node, Pod
 from berth.kube.pods import is_terminating, phase, pod_condition
 from berth.kube.taints import unready
 from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
-
-Document = dict[str, Any]
 
 NOT_READY = "NotReady"
 NO_CHANGES: Document = {"nodes": [], "pods": [], "goneNodes": [], "gonePods": []}
 
 
 class NodeRow(msgspec.Struct, rename="camel", frozen=True):
-    """A node, as far as it is drawn; cpu in millicores, memory in bytes."""
+    """The fields of a node that are drawn; cpu in millicores, memory in bytes."""
 
     name: str
     labels: Mapping[str, str]
@@ -33,10 +30,10 @@ class NodeRow(msgspec.Struct, rename="camel", frozen=True):
 
 
 class PodRow(msgspec.Struct, rename="camel", frozen=True):
-    """A pod, as far as it is drawn.
+    """The fields of a pod that are drawn.
 
     Attributes:
-        workload: The workload people think of it as part of, such as ``Deployment/web``; itself if none.
+        workload: The workload it belongs to in people's eyes, such as ``Deployment/web``; itself if none.
         node: Empty while it has none.
         phase: The pod's; Terminating while it ends, NotReady while it runs and says that it is not ready.
     """
@@ -132,7 +129,7 @@ class Board:
         }
 
     def columns(self) -> Document:
-        """Everything, a column a field, and what repeats once: so a large cluster is a small file."""
+        """All rows as columns, with repeated values once, so that a large cluster is a small document."""
         nodes, pods = list(self.nodes.values()), list(self.pods.values())
         place = {row.name: i for i, row in enumerate(nodes)}
         keys = sorted({key for row in nodes for key in row.labels})
@@ -162,13 +159,13 @@ class Board:
 
 
 def _dictionary(values: Iterable[object]) -> Document:
-    """A column as its different values and, for every row, which of them it has."""
+    """A column as a list of its distinct values, and an index into it for every row."""
     number: dict[object, int] = {}
     rows = [number.setdefault(value, len(number)) for value in values]
     return {"values": list(number), "rows": rows}
 
 
 def _label_sets(rows: Iterable[Mapping[str, str]]) -> Document:
-    """The same for sets of labels, which the pods of a workload have in common."""
+    """The same for labels: pods of a workload share one set."""
     found = _dictionary(frozenset(labels.items()) for labels in rows)
     return {**found, "values": [dict(each) for each in found["values"]]}

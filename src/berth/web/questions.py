@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
 
 import msgspec
 from msgspec import to_builtins
@@ -25,26 +24,24 @@ from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import ConstraintDomains, constraint_domains
-from berth.kube.objects import RawObject
+from berth.kube.objects import Document, RawObject
 from berth.kube.well_known import BERTH_API_VERSION
 from berth.live.listing import Listing
 from berth.web.sources import ClusterSource
 
 _AVAILABLE = "nodes are available: "
 _COUNTED = re.compile(r"(?:^|, )(\d+) ")
-_MOST_PODS = 50  # of one workload that are named
-
-Document = dict[str, Any]
+_MOST_PODS = 50  # named of one workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandDocuments:
-    """How the commands write what they find; the page shows the same."""
+    """The documents of the commands' `-o json`, which the page shows."""
 
     explanation: Callable[[Explanation, Snapshot], Document]
     audit: Callable[[Snapshot], Document]
     simulation: Callable[[Snapshot], Document]
-    fleet: Callable[[Listing, bool], Document]  # and whether its bindings are made by controllers
+    fleet: Callable[[Listing, bool], Document]  # the flag: bindings are made by controllers in the cluster
     what_if: Callable[[Snapshot, RawObject], Document] | None = None
 
 
@@ -104,14 +101,14 @@ def pending(snapshot: Snapshot) -> Document:
 
 
 def _refusals(message: str) -> dict[str, int]:
-    """Why nodes refuse, and how many of them: what the scheduler's sentence counts up; else the sentence."""
+    """Reasons and how many nodes have each, from the scheduler's sentence; the sentence if it counts none."""
     said = message.partition(" preemption: ")[0].partition(_AVAILABLE)[2]
     counted = _COUNTED.split(said.rstrip("."))
     return dict(zip(counted[2::2], map(int, counted[1::2]), strict=True)) or {message: 0}
 
 
 def title(message: str) -> str:
-    """The same without figures, what most nodes say first: pods that wait for the same read alike."""
+    """The reasons without numbers, the most frequent first: pods that wait for the same read alike."""
     found = _refusals(message)
     first, *rest = sorted(found, key=lambda why: -found[why])
     return ", ".join(
@@ -148,9 +145,9 @@ def explanation(snapshot: Snapshot, namespace: str, name: str, documents: Comman
 # --- answering -----------------------------------------------------------------------------------------
 
 
-Question = Callable[[Snapshot], object]
-_REST = 3.0  # how many times as long as an answer took nobody works on the next one
-_KEPT = 64  # answers
+PageQuestion = Callable[[Snapshot], object]
+_REST = 3.0  # the pause before the same question is worked on again, as a multiple of the time it took
+_KEPT = 64  # answers that are kept
 
 
 @dataclass(slots=True)
@@ -161,12 +158,12 @@ class _Answer:
     at: float
 
     def rest(self, now: float) -> float:
-        """For how long nobody works on the next one, whatever changed."""
+        """Seconds until the same question may be worked on again, even if the cluster has changed."""
         return max(self.at + _REST * self.seconds - now, 0.0)
 
 
-# What is asked on its way to the thread, and what waits for the answer.
-_Asked = tuple[Callable[[], bytes], Future[bytes]]
+# The work that answers a question, for the thread, and the future that gets the answer.
+_Job = tuple[Callable[[], bytes], Future[bytes]]
 
 
 class EndedError(Exception):
@@ -178,14 +175,14 @@ class Analyst:
 
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
-        self._questions: SimpleQueue[_Asked | None] = SimpleQueue()
-        # Nobody waits for it at the end: a question that takes minutes must not keep a page from closing.
+        self._questions: SimpleQueue[_Job | None] = SimpleQueue()
+        # A daemon thread: a question that takes minutes must not keep the process from ending.
         threading.Thread(target=_work, args=(self._questions,), name="analyst", daemon=True).start()
         self._answers: dict[str, _Answer] = {}
         self._asked: dict[str, asyncio.Task[_Answer]] = {}
 
-    async def ask(self, name: str, question: Question) -> bytes:
-        """The answer as JSON, of the cluster as it is now or later; who asks the same gets the same.
+    async def ask(self, name: str, question: PageQuestion) -> bytes:
+        """The answer as JSON for the cluster's present state or a later one; equal questions share an answer.
 
         Raises:
             berth.engine.offline.snapshot.SnapshotError: the objects cannot be used together.
@@ -193,12 +190,12 @@ class Analyst:
         """
         wanted = self._source.version
         answer = self._answers.get(name)
-        # One that was begun before is of the cluster as it was, and nobody would ask again for the rest.
+        # An answer that was begun before the last change is of an older state.
         while answer is None or answer.version < wanted:
             answer = await self._next(name, question)
         return answer.content
 
-    async def _next(self, name: str, question: Question) -> _Answer:
+    async def _next(self, name: str, question: PageQuestion) -> _Answer:
         task = self._asked.get(name)
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._answer(name, question))
@@ -208,7 +205,7 @@ class Analyst:
             raise EndedError
         return task.result()
 
-    async def _answer(self, name: str, question: Question) -> _Answer:
+    async def _answer(self, name: str, question: PageQuestion) -> _Answer:
         if (known := self._answers.get(name)) is not None:
             await asyncio.sleep(known.rest(time.monotonic()))
         version, snapshot = self._source.version, self._source.snapshot
@@ -223,13 +220,13 @@ class Analyst:
         return answer
 
     def close(self) -> None:
-        """Answer nobody any more; whoever waits is told so."""
+        """Stop answering; callers that wait get an EndedError."""
         self._questions.put(None)
         for task in self._asked.values():
             task.cancel()
 
 
-def _work(questions: SimpleQueue[_Asked | None]) -> None:
+def _work(questions: SimpleQueue[_Job | None]) -> None:
     while (asked := questions.get()) is not None:
         work, future = asked
         if future.set_running_or_notify_cancel():

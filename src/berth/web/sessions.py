@@ -1,7 +1,7 @@
 """Who may see the page: whoever opened the one-time link, or has the token.
 
-A link is good once; what it gives is a cookie that scripts cannot read and other sites cannot use.  A request
-must name this server as its host, and come from no other site.
+A link is good once and gives a cookie (HttpOnly, SameSite).  A request must name this server as its host,
+and come from no other site.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _HEADERS = {
 
 
 class Sessions:
-    """The links and cookies that are good.
+    """The valid links and cookies.
 
     Attributes:
         link: The secret of the next one-time link.
 
     Args:
-        token: What scripts may give as a bearer token; None for none.
-        new_link: Told of the next link when one has been used.
+        token: The bearer token that scripts may send; None for none.
+        new_link: Called with the next link when one has been used.
     """
 
     def __init__(self, token: str | None, new_link: Callable[[str], None]) -> None:
@@ -55,7 +55,7 @@ class Sessions:
         self._cookies: OrderedDict[str, None] = OrderedDict()
 
     def opened(self, given: str) -> str | None:
-        """The cookie for who has a link that is good; it is not good any more."""
+        """Use a link up: the new session's cookie if it is valid."""
         if not hmac.compare_digest(given.encode(), self.link.encode()):
             return None
         self.link = secrets.token_urlsafe(32)
@@ -83,7 +83,7 @@ class Sessions:
 
 
 class Guard:
-    """Lets a request pass if it is for this server, from this page, and from somebody who may."""
+    """Lets a request pass if it names this server, is from no other site, and has a cookie or the token."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: int) -> None:
         self._app = app
@@ -108,7 +108,7 @@ class Guard:
             return said(403, "This request comes from another site, which may not ask anything here.")
         path: str = scope["path"]
         link = QueryParams(scope["query_string"]).get("link") if path == "/" else None
-        if link is not None and scope["method"] == "GET":  # who only asks for the head uses nothing up
+        if link is not None and scope["method"] == "GET":  # HEAD does not use the link up
             return self._opened(link, headers)
         if path.startswith(_OPEN) or self._sessions.knows(headers, self._port):
             return None
@@ -135,7 +135,7 @@ class Guard:
             return False
         if name.lower() in (*_LOCAL, self._host.lower()):
             return True
-        # Who listens on every address of the machine is known by any of them.
+        # A server that listens on all addresses may be called by any of them.
         return self._host in ("0.0.0.0", "[::]") and is_address(name.strip("[]"))  # noqa: S104 - as asked for
 
 

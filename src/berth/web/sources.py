@@ -48,7 +48,7 @@ _BESIDE = (*listing.CONTEXT, *listing.ASKED_FOR, *DRIVERS, *listing.NAMED)
 _COLLECT = 0.1  # seconds in which changes are gathered before pages hear of them
 _ASK_AGAIN = 30.0  # seconds until a kind that could not be read is tried again
 _CHECK = 2.0  # seconds between looks at whether a server that was away is back
-_BACKOFF = Backoff(first=0.2, longest=3.0)  # somebody is looking
+_BACKOFF = Backoff(first=0.2, longest=3.0)  # short: a person is looking at the page
 _NO_NODE = "There is no node {}."
 
 
@@ -78,7 +78,7 @@ class ClusterSource(ABC):
         self.event_log = EventLog()
         self.version = 1
         self.trouble: str | None = None
-        self._missing: dict[Resource, str] = {}  # empty: the server has none, which is no news
+        self._missing: dict[Resource, str] = {}  # why; empty if the server does not have the kind
         self._wanted = asyncio.Event()
 
     @property
@@ -87,7 +87,7 @@ class ClusterSource(ABC):
         return [{"resource": resource.name, "why": why} for resource, why in self._missing.items() if why]
 
     def want(self) -> None:
-        """Somebody looks."""
+        """Note that a page is open: from then on the cluster is read."""
         self._wanted.set()
 
     @abstractmethod
@@ -151,7 +151,7 @@ class DumpSource(ClusterSource):
 
     @property
     def shows_anything(self) -> bool:
-        """Whether a view has something of it."""
+        """Whether any part of the page shows an object of this kind."""
         some = itertools.chain(self.board.nodes, self.board.pods, self.event_log, self.fleet_objects())
         return next(some, None) is not None
 
@@ -182,11 +182,11 @@ class DumpSource(ClusterSource):
 class LiveSource(ClusterSource):
     """A cluster behind an API server: one informer a kind, nothing is ever written.
 
-    It is not read before somebody looks.
+    It is not read before a page is opened.
 
     Attributes:
-        notes: What answers say of the cluster besides.
-        noting: Notes what a command would that reads the cluster.
+        notes: Notes about the cluster that every answer carries.
+        noting: Makes the notes that a command would print that reads the cluster.
     """
 
     live = True
@@ -206,7 +206,7 @@ class LiveSource(ClusterSource):
         self._informers: dict[Resource, Informer[Any]] = {}
         self._deployments: dict[Key, str] = {}
         self._troubles: dict[Resource, str] = {}
-        self._beside = False  # whether something that has no row has changed: a budget, a binding
+        self._beside = False  # whether something changed that has no row in the overview: a budget, a binding
 
     # --- staying in step ----------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class LiveSource(ClusterSource):
         return informer
 
     def _failed(self, resource: Resource, error: ApiError | None) -> None:
-        """What keeps a kind from being up to date; None: it is again."""
+        """Note why a kind is not up to date; None if it is again."""
         if error is None:
             self._troubles.pop(resource, None)
         else:
@@ -278,13 +278,13 @@ class LiveSource(ClusterSource):
             self.stream.tell("trouble", {"trouble": trouble})
 
     async def _look_after(self, group: asyncio.TaskGroup) -> None:
-        """Notice a server that is back though nothing happens there, and rights that were given meanwhile."""
+        """Try kinds again that could not be read, and notice a quiet server that is back."""
         calm, waited = 0, 0.0
         while True:
             await asyncio.sleep(_CHECK)
             waited += _CHECK
             calm = calm + 1 if self._troubles and await self._answers() else 0
-            if calm * _CHECK > _BACKOFF.longest:  # by now everybody has asked again
+            if calm * _CHECK > _BACKOFF.longest:  # by now every informer has tried again
                 self._troubles.clear()
                 self._tell_trouble()
             if self._missing and waited >= _ASK_AGAIN:
@@ -305,7 +305,7 @@ class LiveSource(ClusterSource):
                 continue
             beside, self._beside = self._beside, False
             changes = self.board.changes()
-            if changes is not None or beside:  # a page that shows answers asks again
+            if changes is not None or beside:  # a page that shows answers to questions asks them again
                 self.stream.tell("change", changes or NO_CHANGES)
 
     def _take(self, event: Event) -> None:
@@ -362,7 +362,7 @@ class LiveSource(ClusterSource):
         return not any(pod.spec.resource_claims for pod in pods if not pod.spec.node_name)
 
     def _left_out(self) -> Iterator[str]:
-        """What a command that lists the cluster would say of the kinds that it cannot."""
+        """The notes of a command that lists the cluster, about kinds that cannot be listed."""
         for resource in (*listing.CONTEXT, *STORAGE, *DRIVERS):
             if resource in self._missing:
                 yield listing.left_out(resource, self._missing[resource] or "there are none")
@@ -373,13 +373,13 @@ class LiveSource(ClusterSource):
             for view in list(informer.objects.values()) if informer is not None else ():
                 yield resource.kind, msgspec.to_builtins(view)
 
-    # What is seldom asked for is read when it is: views have only the fields that are judged.
+    # Whole objects are seldom asked for and read each time: the views that are kept lack most fields.
 
     async def fleet_listing(self) -> Listing:
         return await listing.list_fleet(self.client)
 
     async def node(self, name: str) -> RawObject:
-        if name not in self.board.nodes:  # nor is anything asked for that is not a node's name
+        if name not in self.board.nodes:  # so that the name cannot be a path to something else
             raise NotFoundError(_NO_NODE.format(name))
         try:
             found: RawObject = msgspec.json.decode(await self.client.get(NODES, name))

@@ -99,7 +99,7 @@ def test_an_uneven_hard_constraint(tmp_path: Path) -> None:
 
 
 def test_who_would_be_moved_and_who_stays(tmp_path: Path) -> None:
-    """With --rebalance every move is shown with its landing, and why a workload stays uneven."""
+    """With --rebalance every move is shown with its node, and why a workload stays uneven."""
     constraint = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, "
     constraint += "labelSelector: {matchLabels: {app: web}}}"
     spec = f"  nodeName: n1\n  topologySpreadConstraints: [{constraint}]"

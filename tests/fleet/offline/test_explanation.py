@@ -28,12 +28,12 @@ def test_every_cluster_has_every_reason() -> None:
     assert (found.state, found.message) == (FITS, "It goes to m2:1.")
     verdicts = {cluster.name: cluster for cluster in found.clusters}
     assert (verdicts["m2"].feasible, verdicts["m2"].selected, verdicts["m2"].replicas) == (True, True, 1)
-    assert {rejection.rule for rejection in verdicts["m1"].rejections} == {
+    assert {verdict.rule for verdict in verdicts["m1"].verdicts} == {
         "TaintToleration",
         "WorkloadAntiAffinity",
     }
-    assert any("default/peer-deployment" in rejection.reason for rejection in verdicts["m1"].rejections)
-    assert [rejection.rule for rejection in verdicts["m3"].rejections] == ["ClusterAffinity"]
+    assert any("default/peer-deployment" in verdict.reason for verdict in verdicts["m1"].verdicts)
+    assert [verdict.rule for verdict in verdicts["m3"].verdicts] == ["ClusterAffinity"]
 
 
 def test_what_is_broken_now() -> None:
@@ -45,7 +45,7 @@ def test_what_is_broken_now() -> None:
     assert found.state == PLACED
     assert any("m1" in text for text in found.broken)
     (gone,) = [cluster for cluster in found.clusters if cluster.name == "gone"]
-    assert [rejection.reason for rejection in gone.rejections] == ["there is no such cluster"]
+    assert [verdict.reason for verdict in gone.verdicts] == ["there is no such cluster"]
 
 
 def test_single_changes_that_help_are_named() -> None:
@@ -97,10 +97,10 @@ def test_trying_changes_leaves_the_fleet_as_it_was() -> None:
 
 
 def test_compatible_explanations_name_nobody() -> None:
-    """With Karmada's options a rejection has Karmada's words and no peer's name."""
+    """With Karmada's options a verdict has Karmada's words and no peer's name."""
     peer = workload(make_binding("peer").anti_group("ha=x").on(m1=1))
     fleet = fleet_of(THREE[0], options=COMPATIBLE)
     found = explained(fleet, workload(alone("web").anti_group("ha=x")), [peer])
-    assert [r.reason for r in found.clusters[0].rejections] == [
+    assert [r.reason for r in found.clusters[0].verdicts] == [
         "cluster already has workload with the same anti-affinity group"
     ]

@@ -17,7 +17,7 @@ def refused(
         name: verdict.why(slot)
         for verdict in rule.verdicts(query)
         for slot, name in enumerate(query.clusters.names)
-        if name and verdict.rejected[slot]
+        if name and verdict.refused[slot]
     }
 
 

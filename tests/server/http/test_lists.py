@@ -154,6 +154,15 @@ def test_many(client: Client, space: str) -> None:
     assert len(gzip.decompress(zipped.body)) > 150 * 5000
 
 
+def test_forms_of_discovery(client: Client) -> None:
+    """The lists of groups and resources come as pretty JSON or YAML, as asked."""
+    for path in ("/apis", "/apis/apps", "/apis/apps/v1", "/api/v1"):
+        assert client.get(path, pretty="true").body.startswith(b"{\n  ")
+        yaml = client.send("GET", path, headers={"Accept": "application/yaml"})
+        assert yaml.headers["content-type"] == "application/yaml"
+        assert b"\nkind: API" in b"\n" + yaml.body
+
+
 def test_forms(client: Client, space: str) -> None:
     """Lists come as tables, metadata only, pretty JSON or YAML, as asked."""
     client.made(f"{space}/pods", pod("a"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.fleet.scheduler.reasons import CLAIMED_BY
+from berth.fleet.scheduler.reasons import CLAIMING_LABELS
 from berth.kube.karmada import binding_name
 from tests.support.api.client import MERGE, Json
 from tests.support.api.servers import Backend
@@ -90,7 +90,7 @@ class FleetWorld(ClusterWorld):
         if binding.spec.placement is not None and binding.spec.placement.cluster_affinity is None:
             builder = builder.affinity(to=clusters_that(labels={_LABEL: self.namespace}))
         if policy:
-            builder = builder.labels({CLAIMED_BY[0]: f"id-of-{policy}"}).annotations(
+            builder = builder.labels({CLAIMING_LABELS[0]: f"id-of-{policy}"}).annotations(
                 {
                     "propagationpolicy.karmada.io/name": policy,
                     "propagationpolicy.karmada.io/namespace": self.namespace,

@@ -1,4 +1,4 @@
-"""`berth completion`: click knows the commands and options, shells only have to ask it."""
+"""`berth completion`: scripts by which shells ask click for commands and options."""
 
 from __future__ import annotations
 

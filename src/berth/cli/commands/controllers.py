@@ -86,7 +86,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
         cache = Cache()
         current = replace(eviction, options=replace(options, version=server.version))
         machine = AffinityEviction(cache, current, metrics=EvictionMetrics(registry), tell=log_decision)
-        keeping = SpreadController(
+        spread = SpreadController(
             cache,
             machine.state.mirror,
             replace(spreading, options=current.options),
@@ -94,8 +94,8 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
             wakes=(machine,),
             tell=log_move,
         )
-        machine.follow(keeping.rebalancer)
-        machines: list[Machine] = [machine, keeping]
+        machine.follow(spread.rebalancer)
+        machines: list[Machine] = [machine, spread]
         if flags["exclusive_quota"] and not current.dry_run:
             daemons = flags["daemon_namespaces"]
             machines.append(ExclusiveCharges(cache, flags["exclusive_charge"], daemons))
@@ -108,7 +108,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
 
 
 async def _find_requests(client: Client) -> None:
-    """Check that the server has the kind that evictions are to be asked for with.
+    """Check that the server has EvictionRequests, by which evictions are to be asked for.
 
     Raises:
         StartError: the server has no EvictionRequests.

@@ -13,7 +13,7 @@ from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
 from berth.kube.schema import builtin
 from berth.kube.versions import VERSIONS
 
-# What a case holds, as the schemas write types.
+# The objects in a case, by field; the types are written as in the schemas.
 _OBJECTS = {
     "nodes": "[Node]",
     "namespaces": "[Namespace]",

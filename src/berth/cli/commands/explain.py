@@ -17,7 +17,7 @@ from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, explain
 from berth.engine.offline.lookup import NotFoundError, find, kind_of
 from berth.kube.pods import FINISHED
 
-# Whether old pods of a rollout may go first, and whom preemption would spare.
+# They say whether old pods of a rollout may go first, and which pods preemption would spare.
 _ALSO_NEEDED = ("Deployment", "PodDisruptionBudget")
 
 

@@ -58,7 +58,7 @@ ALL_CHECKS: tuple[tuple[str, CheckWords, Severity], ...] = (
     *((check.code, check.words, check.severity) for check in FLEET_CHECKS),
 )
 CODES = frozenset(code for code, _, _ in ALL_CHECKS)
-# What a live cluster is asked for beside what placing pods needs.
+# Kinds that are listed from a live cluster beside those that placing pods needs.
 _LIVE_KINDS = ("Deployment", "DaemonSet", "Job", "CronJob", "PodDisruptionBudget")
 
 
@@ -129,12 +129,12 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     Exit code 0: nothing found of at least --fail-on; 1: something; 2: bad input.
     """
     files = (*flags["paths"], *flags["files"])
-    given = _read_given(files, flags["cluster"], flags["kubeconfig"], flags["context"])
+    inputs = _read_inputs(files, flags["cluster"], flags["kubeconfig"], flags["context"])
     ignored = frozenset(code for codes in flags["ignore"] for code in codes)
-    result = _linted(given, flags, ignored)
-    placed = _placed(result, Positions(given.stdin))
-    bad = [] if flags["lenient"] else given.unusable
-    notes = [str(error) for error in given.unread if error not in bad]
+    result = _linted(inputs, flags, ignored)
+    placed = _placed(result, Positions(inputs.stdin))
+    bad = [] if flags["lenient"] else inputs.unusable
+    notes = [str(error) for error in inputs.unread if error not in bad]
     for note in notes:
         tell("note", note)
     worst = result.worst()
@@ -150,11 +150,11 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
 
 
 @dataclass(slots=True)
-class _Given:
-    """What was read.
+class _Inputs:
+    """The input of the command.
 
     Attributes:
-        files: What is to be judged, and `around`, what else there is.
+        files: The objects to judge; `around` are the others of the cluster.
         refused: Objects that could not be used, and whole files.
         stdin: What came from standard input.
     """
@@ -171,14 +171,14 @@ class _Given:
 
     @property
     def unusable(self) -> list[ManifestError]:
-        """Of these what is bad input: what is no YAML, and a document of others where there is no object."""
+        """Those that are bad input: what is not YAML, and other documents if there is no object at all."""
         return [error for error in self.unread if error.source is None or not self.files]
 
 
-def _read_given(
+def _read_inputs(
     files: Sequence[str], cluster: Sequence[str], kubeconfig: str | None, context: str | None
-) -> _Given:
-    """The files, over a dump or a live cluster; without files the live cluster is judged itself."""
+) -> _Inputs:
+    """Read the files, and the dump or live cluster around them; without files the live cluster is judged."""
     live = kubeconfig is not None or context is not None
     if cluster and live:
         raise click.UsageError("--cluster reads files and --kubeconfig a cluster; give one of them")
@@ -193,12 +193,12 @@ def _read_given(
             with progress_bar("reading the cluster") as progress:
                 around = load(cluster, progress=progress) if cluster else []
         if not files:
-            return _Given(around)
+            return _Inputs(around)
         stdin = sys.stdin.buffer.read() if STDIN in files else b""
         refused: list[ManifestError] = []
         with progress_bar("reading") as progress:
             loaded = load(files, io.BytesIO(stdin), progress, refused.append)
-    return _Given(loaded, around, refused, stdin)
+    return _Inputs(loaded, around, refused, stdin)
 
 
 def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
@@ -214,20 +214,20 @@ def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
 # --- judging --------------------------------------------------------------------------------------
 
 
-def _linted(given: _Given, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
+def _linted(inputs: _Inputs, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
     options = Options(
         version=VERSIONS[flags["kubernetes_version"]],
         daemon_namespaces=flags["daemon_namespaces"],
         gates=gates_of(flags["feature_gates"]),
     )
-    karmada = any(map(is_karmadas, given.files))
+    karmada = any(map(is_karmadas, inputs.files))
     found = policy_findings(
-        given.files, given.around, flags["affinity_label_keys"], flags["anti_affinity_label_keys"]
+        inputs.files, inputs.around, flags["affinity_label_keys"], flags["anti_affinity_label_keys"]
     )
     judged = LintInput(
-        files=given.files,
-        around=given.around,
-        refused=given.refused,
+        files=inputs.files,
+        around=inputs.around,
+        refused=inputs.refused,
         strict=None if flags["validate"] == IGNORE else flags["validate"] == STRICT,
         custom=karmada_schemas() if karmada else None,
         options=options,
@@ -278,7 +278,7 @@ def is_karmadas(manifest: Manifest) -> bool:
 def policy_findings(
     files: Sequence[Manifest], around: Sequence[Manifest], affinity_keys: Keys, anti_affinity_keys: Keys
 ) -> Iterator[Finding]:
-    """What is wrong with the policies of files, beside everything there is."""
+    """Findings about Karmada's policies in the files."""
     policies = []
     for manifest in files:
         if kinds.group_of(manifest.api_version) != POLICY_GROUP or manifest.kind not in _POLICIES:
@@ -298,14 +298,14 @@ def policy_findings(
 
 
 def _policy(manifest: Manifest) -> LintedPolicy | list[Finding]:
-    """A policy as Karmada would store it, or why it would not."""
+    """A policy with Karmada's defaults, or why Karmada would refuse it."""
     raw = copy.deepcopy(manifest.to_dict())
     namespaced = manifest.kind == _POLICIES[0]
     metadata = raw.get("metadata")
     if isinstance(metadata, dict) and namespaced:
         metadata.setdefault("namespace", DEFAULT_NAMESPACE)
     try:
-        convert(without_nulls(raw), PropagationPolicy)  # says it better than what fills in would
+        convert(without_nulls(raw), PropagationPolicy)  # for its error: filling in defaults gives a worse one
         prepare_policy(raw, (manifest.namespace or DEFAULT_NAMESPACE) if namespaced else "")
         view = convert(without_nulls(raw), PropagationPolicy)
         found = [

@@ -39,6 +39,7 @@ from berth.kube.gates import FeatureGates
 from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration.load import default, load
 from berth.kube.scheduler_configuration.model import SchedulerConfiguration
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.lifecycle import ComponentSettings, FollowedVersion, Work, run_component
@@ -52,9 +53,9 @@ from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME, LEASE = "berth", "berth-scheduler"
-# Not every API server has them; one that has none of a kind is like one that has no objects of it.
+# Kinds that not every API server has; without the kind there are simply no objects of it.
 OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS, RESOURCE_CLAIMS})
-# What the scheduler needs to know of pods and of the owners of others is less than controllers do.
+# The scheduler needs fewer fields of pods and of their owners than the controllers do.
 VIEWS: dict[Resource, type[Any]] = {
     **{resource: api_resources.VIEWS[resource] for resource in Scheduler.watches},
     PODS: Pod,
@@ -63,7 +64,7 @@ VIEWS: dict[Resource, type[Any]] = {
 }
 # Events written at a time, once no binding is under way.
 WRITERS = 12
-# Seconds in which answers come in while many bindings are under way, so that they are heard together.
+# Seconds to sleep while many bindings are under way, so that their answers are read together.
 REST = 0.002
 
 
@@ -153,8 +154,8 @@ def _settings(
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     election = configuration.leader_election
-    if scheduler_name == "default-scheduler" and election.resource_name == LEASE:
-        # Only one of the two may place these pods.
+    if scheduler_name == DEFAULT_SCHEDULER_NAME and election.resource_name == LEASE:
+        # It takes kube-scheduler's lease: only one of the two may place these pods.
         election = replace(election, resource_name="kube-scheduler")
     settings = component_of(flags, election, configuration.client_connection)
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])

@@ -22,7 +22,7 @@ from berth.kube.manifests.manifest import STDIN, Manifest
 from berth.kube.text.decoding import TOO_DEEP
 
 # --- saving ---------------------------------------------------------------------------------------
-# `--save`: every object of the input with the placements filled in, nothing lost on the way.
+# `--save` writes every object of the input whole, with the placements filled in.
 
 Raw = dict[str, Any]
 
@@ -30,14 +30,14 @@ Raw = dict[str, Any]
 def save(simulation: Simulation, file: str) -> bool:
     """Write a List of all objects and of the pods made for workloads; JSON unless the name says YAML.
 
-    True if that was to standard output, where nothing else belongs then.
+    True if that was to standard output: then nothing else may be printed there.
     """
     target = Path(file)
     try:
         encoded = _encoded({"apiVersion": "v1", "kind": "List", "items": items(simulation)}, target)
     except RecursionError:
         raise click.ClickException(f"{file}: cannot be written: an object is {TOO_DEEP}") from None
-    if file == STDIN:  # the same sign
+    if file == STDIN:  # "-" means standard output here
         click.echo(encoded)
         return True
     try:
@@ -67,7 +67,7 @@ def items(simulation: Simulation) -> list[Raw]:
         victim = preempted.get(entry.key) if entry is not None else None
         if victim is not None:
             if victim.replacement is None:
-                continue  # it is gone
+                continue  # preempted, and not made anew
             raw = _anew(raw)
         found.append(raw if entry is None else _bound(raw, nodes.get(entry.key)))
     found += [_bound(_made(entry), nodes.get(entry.key)) for entry in simulation.snapshot.pods if entry.made]
@@ -118,7 +118,7 @@ def _made(entry: Entry) -> Raw:
 
 
 def _claimed(workload: Raw) -> set[str]:
-    """The volumes of its pods for which each of these has a claim of its own."""
+    """The volumes of a StatefulSet's pods that come from its claim templates."""
     templates = (workload.get("spec") or {}).get("volumeClaimTemplates") or ()
     return {template["metadata"]["name"] for template in templates}
 

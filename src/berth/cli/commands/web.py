@@ -37,7 +37,7 @@ from berth.web.questions import CommandDocuments
 from berth.web.sources import ClusterSource, DumpSource, LiveSource
 
 _KUBECONFIG = "Config"
-_NAMED = 5  # kinds of which nothing is shown
+_NAMED = 5  # kinds without anything to show that are named in the message
 
 
 @click.command("web")
@@ -76,7 +76,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
 
 
 def _same_input(flags: Flags) -> str:
-    """The options by which another command reads the same."""
+    """The options with which another command reads the same cluster."""
     found = [part for file in flags["files"] for part in ("-f", file)]
     if flags["files"] and flags["validate"] != WARN:
         found += ["--validate", flags["validate"]]
@@ -112,7 +112,7 @@ async def _serve_cluster(
     serve: Callable[[ClusterSource], Awaitable[None]], flags: Flags, options: Options
 ) -> None:
     async with await client_of(flags["kubeconfig"], flags["context"]) as client:
-        server = await ask_version(client)  # whoever cannot be asked is not shown
+        server = await ask_version(client)  # fails early if the cluster cannot be reached
         notes: tuple[str, ...] = ()
         if flags["kubernetes_version"] is None:
             options = replace(options, version=server.followed)

@@ -21,7 +21,7 @@ from berth.live import logs
 from berth.live.component.endpoint import HEALTH_PATHS
 from berth.live.webhook.component import ChargingSettings, WebhookSettings, run
 
-# Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.
+# Metrics are open, too: they say how many and how fast, nothing about objects. So no TokenReviews are needed.
 _OPEN = (*HEALTH_PATHS, "/metrics")
 _CONNECTIONS = 512
 _FILES = ("ca.crt", "tls.crt", "tls.key")

@@ -128,10 +128,10 @@ def given_changes(ctx: click.Context) -> list[tuple[str, str]]:
 
 
 class ChangeFiles:
-    """The files that changes name; whatever is wrong with one ends the command.
+    """Reads the files that changes name; an error in one ends the command.
 
     Attributes:
-        folder: Where relative names begin: where the user is, or where the scenario is.
+        folder: What relative names are relative to: the working directory, or the scenario's folder.
     """
 
     def __init__(self, options: Options, scheduler_names: tuple[str, ...], validate: str) -> None:
@@ -206,9 +206,9 @@ def _scenario(file: str, text: str, value: object, files: ChangeFiles) -> Scenar
 
 # --- the command ----------------------------------------------------------------------------------
 
-# What a live cluster is asked for beside what placing pods needs.
+# Kinds that are listed from a live cluster beside those that placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
-Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Comparison
+_Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Comparison
 
 
 @click.command("what-if", cls=ChangesInOrder)
@@ -253,7 +253,7 @@ def _refuse_mixtures(changes: Sequence[tuple[str, str]], modes: dict[str, str | 
 
 
 class _Question:
-    """What is asked of which cluster; every answer is shown, and says whether all is well."""
+    """A question about a cluster: each method shows an answer, and returns whether all is well."""
 
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
@@ -280,7 +280,7 @@ class _Question:
         if steps is not None:
             return self._show("ScenarioOutcome", run_scenario(steps, self._world), scenario_report)
         world = self._world(reasons=every is None and fitted is None)
-        found: Answer
+        found: _Answer
         if every is not None:
             make(world, changes)
             with progress_bar("losing each in turn") as progress:
@@ -295,7 +295,7 @@ class _Question:
             found = what_if(world, changes, progress)
         return self._show("WhatIf", found, report)
 
-    def _show(self, kind: str, found: Answer, report: Callable[..., Iterable[str]]) -> bool:
+    def _show(self, kind: str, found: _Answer, report: Callable[..., Iterable[str]]) -> bool:
         document = partial(what_if_document, kind, found, self._snapshot)
         present(self._flags["form"], document, partial(report, found))
         return found.ok
@@ -305,9 +305,9 @@ class _Question:
     ) -> bool:
         theirs = against.changes if isinstance(against, Scenario) else []
         if not isinstance(against, Scenario):
-            # Without a change there would be nothing to place, and nothing to compare.
+            # Without a change there would be nothing to compare: then all pods are placed anew.
             changes = changes or [FullReplacement()]
-            # Both begin with the same pods on the same nodes.
+            # Both configurations begin with the same pods on the same nodes.
             options = replace(against.options, version=self._snapshot.cluster.options.version)
             configuration = ConfigurationChange(replace(against, options=options), file)
             theirs = [configuration, *changes]
@@ -316,9 +316,9 @@ class _Question:
         return self._show("Versus", versus((said, mine, changes), (file, other, theirs)), versus_report)
 
     def _world(self, *, reasons: bool = True) -> ChangingWorld:
-        """The cluster as it was read: every world begins with it."""
+        """A world that begins with the cluster as it was read."""
         snapshot, setup = self._snapshot, self._setup
-        if self._used:  # somebody has changed it since
+        if self._used:  # the snapshot was changed by an earlier world
             options = replace(setup.options, version=snapshot.cluster.options.version)
             snapshot = read(self._manifests, options, None, snapshot.origin)
             snapshot.notes = self._snapshot.notes

@@ -86,7 +86,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - read
 
 
 def _refuse_stray_flags(ctx: click.Context) -> None:
-    """What is said before a command is for running the scheduler, and would be lost."""
+    """Refuse flags before a subcommand: they are for running the scheduler, and would have no effect."""
     for parameter in ctx.command.params:
         if ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
             flag, name = parameter.opts[-1], ctx.invoked_subcommand
@@ -125,7 +125,7 @@ def _work(client: Client, machine: FleetScheduler, *, watch_workloads: bool) -> 
 
 
 async def _check_served(client: Client) -> None:
-    """Whether this is a server with Karmada's kinds at all.
+    """Check that the server has Karmada's kinds.
 
     Raises:
         StartError: it is not.
@@ -141,4 +141,4 @@ async def _check_served(client: Client) -> None:
             )
             raise StartError(message) from None
         except ApiError:
-            continue  # the informers will say what is wrong, and try again
+            continue  # the informers report the error and try again

@@ -17,12 +17,12 @@ from berth.fleet.offline.inventory import fleet_of
 from berth.fleet.offline.simulation import FleetSimulation
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
 
-# Of the commands that read a fleet.
+# Options of the commands that read a fleet.
 fleet_options = in_this_order(*INPUT_OPTIONS, placing_options())
 
 
 def taken_in(flags: Mapping[str, Any]) -> FleetSimulation:
-    """What is in the files or on the server; whatever is wrong ends the command, the rest is noted."""
+    """The fleet in the files or on the server; errors end the command, notes and warnings are printed."""
     options = options_of(flags)
     with refusing(ManifestError):
         manifests, notes = _manifests(flags)

@@ -1,6 +1,6 @@
 """Manifests sorted into what a fleet is made of: clusters, policies, bindings and workloads.
 
-What has no uid was not through an API server yet: it is filled in and checked as Karmada would do.
+An object without a uid has not been through an API server: it gets Karmada's defaults and checks here.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from berth.server.registry.kinds.custom.karmada import (
 
 _T = TypeVar("_T")
 
-# People leave the version out.
+# Manifests may name these kinds in another version, or in none.
 _BUILT_IN = {(api, resource.kind): resource for resource in VIEWS for api in (resource.api_version, "")}
-# Besides those that have a typed view, and those that a CustomResourceDefinition says it of.
+# Cluster-scoped kinds beside those with a typed view and those with a CustomResourceDefinition.
 _CLUSTER_SCOPED = frozenset(
     (
         "APIService",
@@ -84,7 +84,7 @@ def sort(manifests: Iterable[Manifest]) -> Inventory:
         group = kinds.group_of(manifest.api_version)
         raw = manifest.to_dict()
         if raw is manifest.raw:
-            raw = copy.deepcopy(raw)  # it is filled in below
+            raw = copy.deepcopy(raw)  # defaults are filled in below
         key = _key(manifest, raw, namespaced=_is_namespaced(manifest, group, scopes))
         first = seen.setdefault((group, manifest.kind, key), manifest)
         if first is not manifest:
@@ -95,7 +95,7 @@ def sort(manifests: Iterable[Manifest]) -> Inventory:
 
 
 def _scope(manifest: Manifest) -> tuple[tuple[str, str], bool] | None:
-    """What a CustomResourceDefinition says of its kind: whether it lives in namespaces."""
+    """The scope that a CustomResourceDefinition gives its kind."""
     if manifest.kind != "CustomResourceDefinition":
         return None
     spec = manifest.to_dict().get("spec")
@@ -178,7 +178,7 @@ def _cluster(place: str, raw: RawObject) -> MemberCluster:
 
 
 def _policy(place: str, raw: RawObject, namespace: str) -> LivePolicy:
-    checked = _decoded(place, raw, PropagationPolicy)  # says it better than what fills in would
+    checked = _decoded(place, raw, PropagationPolicy)  # for its error: filling in gives a worse one
     if not checked.metadata.uid:
         prepare_policy(raw, namespace)
         _refuse(place, validate_policy(_decoded(place, raw, PropagationPolicy)))
@@ -205,7 +205,7 @@ def _decoded(place: str, raw: RawObject, view: type[_T]) -> _T:
 
 @contextmanager
 def _said(place: str) -> Iterator[None]:
-    """What cannot be read is told with its place."""
+    """Turn decoding errors into errors that name the object."""
     try:
         yield
     except DecodeError as error:

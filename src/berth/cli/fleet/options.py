@@ -12,7 +12,7 @@ from berth.cli.input.components import given
 from berth.cli.input.options import Decorator, ParsedParam, bool_option, in_this_order, label_key, option
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 
-# What Berth does better than Karmada's scheduler, each with a flag of its own.
+# Improvements over Karmada's scheduler, each with a flag of its own.
 IMPROVEMENTS = {
     "count_evicting": "A workload still being evicted from a cluster counts as there.",
     "group_failover": "When the clusters of an affinity group fail, the group moves together.",
@@ -27,7 +27,7 @@ LIVE_IMPROVEMENTS = {
 
 def _label_keys(text: str) -> tuple[str, ...]:
     """Label keys with commas between them."""
-    # Kubernetes' manifests know no shell: the quotes of --keys="a,b" arrive here.
+    # In a container's args there is no shell: the quotes of --keys="a,b" arrive here.
     written = (key.strip(" \t\"'") for key in text.split(","))
     return tuple(map(label_key, dict.fromkeys(filter(None, written))))
 
@@ -70,7 +70,7 @@ def _keys_option(kind: str) -> Decorator:
 
 
 def options_of(flags: Mapping[str, Any]) -> FleetOptions:
-    """What the flags say."""
+    """The options that the flags set."""
     base = COMPATIBLE if flags["karmada_compat"] else FleetOptions()
     return replace(
         base,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from berth.cli.output.documents import Document, document_of, fields
+from berth.cli.output.documents import document_of, fields
 from berth.cli.output.tables import NONE, Terminal, indented, table
 from berth.fleet.offline.explanation import (
     DOES_NOT_FIT,
@@ -17,6 +17,7 @@ from berth.fleet.offline.explanation import (
 )
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
 from berth.kube.karmada import TargetCluster
+from berth.kube.objects import Document
 from berth.kube.text.words import count, first_of
 
 # --- documents ------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def _cluster(cluster: ClusterExplanation) -> Document:
         **fields(cluster, "name", "region"),
         "zones": list(cluster.zones),
         **fields(cluster, "feasible", "selected", "replicas", "current", "score", "room"),
-        "rejections": [fields(rejection, "rule", "reason") for rejection in cluster.rejections],
+        "rejections": [fields(verdict, "rule", "reason") for verdict in cluster.verdicts],
     }
 
 
@@ -191,7 +192,7 @@ def explanation_report(explanation: FleetExplanation, term: Terminal) -> Iterato
         for name, message in explanation.attempts:
             yield indented(f"affinity {name}: {message or 'this one was taken'}", "  ", term)
     fits = [cluster for cluster in explanation.clusters if cluster.feasible]
-    refused = [cluster for cluster in explanation.clusters if cluster.rejections]
+    refused = [cluster for cluster in explanation.clusters if cluster.verdicts]
     if fits:
         yield ""
         yield _fits(fits, term)
@@ -238,7 +239,7 @@ def _refused(clusters: list[ClusterExplanation], term: Terminal) -> str:
         return table(headers, rows, term)
     groups: dict[tuple[object, ...], list[ClusterExplanation]] = {}
     for cluster in clusters:
-        groups.setdefault(cluster.rejections, []).append(cluster)
+        groups.setdefault(cluster.verdicts, []).append(cluster)
     rows = []
     for members in sorted(groups.values(), key=len, reverse=True):
         rows += _rows(first_of([cluster.name for cluster in members], _REFUSED_LISTED), members[0])
@@ -247,6 +248,6 @@ def _refused(clusters: list[ClusterExplanation], term: Terminal) -> str:
 
 def _rows(name: str, cluster: ClusterExplanation) -> Iterator[tuple[str | None, ...]]:
     head: tuple[str | None, ...] = (name, cluster.region)
-    for rejection in cluster.rejections:
-        yield (*head, rejection.rule, rejection.reason)
+    for verdict in cluster.verdicts:
+        yield (*head, verdict.rule, verdict.reason)
         head = ("-", "-")

@@ -1,4 +1,4 @@
-"""What is asked of pods before they are stored: the anti-affinity limit, and what exclusive domains cost."""
+"""Options of admission: the anti-affinity limit, and what quotas are charged for exclusive domains."""
 
 from __future__ import annotations
 

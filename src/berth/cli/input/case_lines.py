@@ -32,8 +32,8 @@ def judge_lines(
 
     Args:
         file: JSON lines, which may be compressed with gzip.
-        fields: Looks for unknown fields; its `refusal` is raised for a line that is no case, too, with a
-            sentence that says why.
+        fields: Looks for unknown fields; its `refusal` is also what `decode` raises for a line that is no
+            case.
         decode: Line -> case.
         evaluate: Case -> answer.
     """
@@ -95,17 +95,17 @@ def _answer(
     return msgspec.json.encode(failure), False
 
 
-class _Identified(msgspec.Struct):
+class _CaseHead(msgspec.Struct):
     id: Any = None
 
 
-class _Line(_Identified):
-    case: _Identified | None = None
+class _Line(_CaseHead):
+    case: _CaseHead | None = None
 
 
 def _id_of(line: bytes) -> object:
-    """The case's id, wrapped or not, if the line is JSON at all."""
-    for form in (_Line, _Identified):
+    """The case's id, at the top or in `case`, if the line is JSON at all."""
+    for form in (_Line, _CaseHead):
         try:
             found = msgspec.json.decode(line, type=form)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -121,8 +121,8 @@ class CaseFields:
     """Looks for unknown fields in cases.
 
     Args:
-        validate: What becomes of them.
-        objects: What a case holds; what else is in it is not looked at.
+        validate: Whether they are ignored, warned of or refused.
+        objects: The objects in a case, by field; other fields are not checked.
         refusal: What is raised in a strict command.
     """
 
@@ -150,7 +150,7 @@ class CaseFields:
         self._lines.update(seen)
 
     def sum_up(self) -> None:
-        """Say how many lines have each field, if it is more than the one that was told."""
+        """Print how many lines have each unknown field, if it is more than the one warned of."""
         for path, lines in self._lines.items():
             if lines > 1:
                 tell("warning", f"{render(path)}: unknown field in {lines} lines")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import click
 
 from berth.cli.input.options import refusing
-from berth.engine.offline.snapshot import Progress
+from berth.kube.manifests.manifest import Progress
 from berth.live.client import Client
 from berth.live.connection import HOME, ConnectionSettingsError, connect, existing, in_cluster
 from berth.live.listing import Listing, ListingError, list_cluster
@@ -18,14 +18,14 @@ from berth.live.listing import Listing, ListingError, list_cluster
 def list_from(
     kubeconfig: str | None, context: str | None, kinds: Iterable[str], progress: Progress | None
 ) -> Listing:
-    """What the cluster of a kubeconfig, by default the user's, holds; whatever is wrong ends the command."""
+    """List the cluster of a kubeconfig, by default the user's; an error ends the command."""
     return ask(kubeconfig, context, lambda client: list_cluster(client, kinds, progress))
 
 
 def ask(
     kubeconfig: str | None, context: str | None, question: Callable[[Client], Awaitable[Listing]]
 ) -> Listing:
-    """What the server of a kubeconfig, by default the user's, answers; whatever is wrong ends the command."""
+    """Ask the server of a kubeconfig, by default the user's; an error ends the command."""
 
     async def work() -> Listing:
         async with await client_of(kubeconfig, context) as client:
@@ -46,5 +46,5 @@ async def client_of(kubeconfig: str | None, context: str | None) -> Client:
         raise click.UsageError(
             f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {HOME} does not exist"
         )
-    # As kubectl: a pod's own account is for those who have nothing else.
+    # As in kubectl, the pod's own account is used only without a kubeconfig.
     return await connect(existing(kubeconfig) if has_own else None, context)

@@ -1,4 +1,4 @@
-"""What the components that run against a cluster have in common on the command line."""
+"""Options that all components share that run against a cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _rate(text: str) -> float:
 DURATION, RATE = ParsedParam("duration", _duration), ParsedParam("number", _rate)
 
 
-# Where the cluster is.
+# Options that say where the cluster is.
 connection_options = in_this_order(
     option("--kubeconfig", "Credentials (by default the user's, or the pod's own).", metavar="FILE"),
     context_option,
@@ -88,7 +88,7 @@ def operating_options(lease: str, port: int) -> Decorator:
 
 # --- reading them ---------------------------------------------------------------------------------
 
-# The settings of an election, as flags and configurations call them.
+# The settings of an election, under the names of the flags.
 _ELECTION = {
     "namespace": "resource_namespace",
     "name": "resource_name",
@@ -109,7 +109,7 @@ def component_of(
     *,
     writes: bool = True,
 ) -> ComponentSettings:
-    """How a component runs: a flag wins over what is said here; one that writes nothing needs no leader."""
+    """The settings of a component: flags win over the arguments; one that writes nothing elects no leader."""
     connection = connection or ClientConnection()
     elects = writes and given(flags["leader_elect"], election.leader_elect)
     return ComponentSettings(
@@ -148,7 +148,7 @@ def serving_of(flags: Mapping[str, Any], **more: Any) -> ServingSettings:  # noq
 
 
 def run_to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Run a component; whatever ends it but a signal is a sentence for the user."""
+    """Run a component; if anything but a signal ends it, that is printed as a sentence."""
     failed: BaseException | None = None
     try:
         run_until_told(work)

@@ -1,4 +1,4 @@
-"""How pods are evicted and groups kept spread, as flags: the same for `berth controllers` and `berth up`."""
+"""The flags for evicting pods and keeping groups spread, the same in `berth controllers` and `berth up`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from berth.spreading import SpreadingSettings
 
 _DEFAULT = EvictionSettings()
 
-# Grace, rates, halts and paces.
+# Options for grace periods, rates, halts and paces.
 eviction_options = in_this_order(
     option(
         "--affinity-violation-grace",
@@ -89,7 +89,7 @@ def eviction_of(flags: Mapping[str, Any], options: Options, *, dry_run: bool = F
 
 # --- keeping groups spread ------------------------------------------------------------------------
 
-# Who may be moved so that groups are even again, and for what.
+# Options that say which pods may be moved so that groups are even again.
 spreading_options = in_this_order(
     option(
         "--rebalance",

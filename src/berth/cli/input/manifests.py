@@ -1,4 +1,4 @@
-"""What the commands on manifests have in common: their options, and taking in the files or the cluster."""
+"""What the commands on manifests share: their options, and reading the files or the cluster."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.output.tables import tell
 from berth.engine.offline.scheduling.setup import SCHEDULERS, SchedulerSetup, configured
 from berth.engine.offline.simulation import Simulation, simulate
-from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
+from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import effective_affinity
 from berth.kube.affinity.anti_affinity import rules_of
-from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.manifests.manifest import ManifestError, Progress, load
 from berth.kube.scheduler_configuration.load import load as load_configuration
 from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.versions import NEWEST, VERSIONS
@@ -90,13 +90,13 @@ _SCHEDULING = (
     daemon_namespaces_option,
     gates_option("Switch features, all of them on by default."),
 )
-# Of every command that reads manifests and places pods.
+# Options of every command that reads manifests and places pods.
 manifest_options = in_this_order(*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, _CONFIG, *_SCHEDULING)
-# Of one to which a configuration is a change among others.
+# Options of a command to which a configuration is one of the changes.
 changing_options = in_this_order(*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, *_SCHEDULING)
-# Of one that places nothing.
+# Options of a command that places nothing.
 reading_options = in_this_order(*INPUT_OPTIONS, *_SCHEDULING)
-# Of one that shows the input in a form of its own.
+# Options of a command with output formats of its own.
 showing_options = in_this_order(*INPUT_OPTIONS[:-1], *_SCHEDULING)
 
 
@@ -104,9 +104,9 @@ Flags = Mapping[str, Any]  # what the options give
 
 
 def place_input(words: str, *kinds: str, flags: Flags) -> Simulation:
-    """The pods of the files or the cluster on their nodes; `words` say what is being done meanwhile.
+    """Read the files or the cluster and place the pods; `words` are shown meanwhile.
 
-    `kinds` are those of workloads that are needed beside their pods.
+    `kinds` are kinds of workloads to list in addition to pods.
     """
     setup, seed = setup_of(flags), flags["seed"]
     snapshot = read_input(flags, *kinds, setup=setup)
@@ -116,7 +116,7 @@ def place_input(words: str, *kinds: str, flags: Flags) -> Simulation:
 
 
 def setup_of(flags: Flags) -> SchedulerSetup:
-    """Whose pods are placed and how, by the flags and the configuration."""
+    """The profiles by which pods are placed, from the flags and the configuration."""
     base, names = options_of(flags), flags["scheduler_names"]
     if flags["config"] is None:
         return SchedulerSetup(options=base, schedulers=names or SCHEDULERS)
@@ -124,7 +124,7 @@ def setup_of(flags: Flags) -> SchedulerSetup:
 
 
 def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> SchedulerSetup:
-    """The same by a configuration; whatever is wrong with it ends the command."""
+    """The profiles in a configuration; an error in it ends the command."""
     with refusing(ValueError):
         configuration = load_configuration(file)
         found = configured(configuration, base, names)
@@ -134,7 +134,7 @@ def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> Schedu
 
 
 def read_input(flags: Flags, *kinds: str, setup: SchedulerSetup | None = None) -> Snapshot:
-    """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
+    """Read the files or the cluster; `kinds` are listed in addition to what placing pods needs."""
     setup = setup or SchedulerSetup(options=options_of(flags))
     if not flags["files"]:
         return _read_cluster(flags, kinds, setup.options, setup.profiles)
@@ -158,7 +158,7 @@ def read_files(
     validate: str = WARN,
     profiles: Mapping[str, Options] | None = None,
 ) -> Snapshot:
-    """The snapshot in the files; whatever is wrong with them ends the command."""
+    """The snapshot in the files; an error in them ends the command."""
     with refusing(ManifestError, SnapshotError):
         with progress_bar("reading") as progress:
             manifests = load(files, progress=progress)
@@ -234,7 +234,7 @@ def progress_bar(words: str) -> Iterator[Progress | None]:
     def show(done: int, total: int) -> None:
         nonlocal due
         now = time.monotonic()
-        if now < due:  # most calls end here: they must not cost what the work costs
+        if now < due:  # most calls end here, so they must be cheap
             return
         due = now + _SHOW_EVERY
         if not bar.live.is_started:

@@ -1,4 +1,4 @@
-"""What the options of many commands are made of, and those that are the same wherever they are."""
+"""Building blocks of options, and options that many commands share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bool_option(*names: str, **more: str | bool) -> Decorator:
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Whatever of these kinds goes wrong within ends the command, with the sentence that it says."""
+    """Turn errors of these kinds into an end of the command that prints their message."""
     try:
         yield
     except kinds as error:
@@ -49,7 +49,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 
 class ParsedParam(click.ParamType[_T]):
-    """What is written in a text: `read` says what, and in a ValueError why it is nothing of the sort."""
+    """A parameter that `read` parses; its ValueError says why the text is not valid."""
 
     def __init__(self, name: str, read: Callable[[str], _T]) -> None:
         self.name, self._read = name, read
@@ -86,7 +86,7 @@ version_option = option(
     type=click.Choice(tuple(VERSIONS)),
     default=NEWEST.name,
 )
-# For what reads a live cluster, too.
+# For commands that also read a live cluster.
 cluster_version_option = option(
     "--kubernetes-version",
     "The version of Kubernetes whose behaviour is followed "
@@ -137,7 +137,7 @@ daemon_namespaces_option = option(
     default=_DAEMON_NAMESPACES,
     metavar="NS,NS",
 )
-# Where a configuration may say it, too: None if the flag is not given.
+# For commands where a configuration may say it, too: None if the flag is not given.
 configured_daemon_namespaces_option = option(
     "--daemon-namespaces",
     "Pods in these namespaces are left out of required anti-affinity "

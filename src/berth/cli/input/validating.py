@@ -1,4 +1,4 @@
-"""`--validate`: what becomes of fields and kinds in files that nobody knows."""
+"""`--validate`: what becomes of fields and kinds in files that Kubernetes does not have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALIDATE_OPTION = option(
 def check_fields(
     manifests: Iterable[Manifest], validate: str, custom: CustomSchemas | None = None
 ) -> list[str]:
-    """The warnings about what is unknown in files, also on stderr; the first ends a strict command."""
+    """Warn on stderr of every field and kind that is unknown; with `strict` the first is an error."""
     if validate == IGNORE:
         return []
     warnings = unknown_in(manifests, custom)
@@ -36,8 +36,8 @@ def check_fields(
 
 
 def unknown_in(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[str]:
-    """The same warnings, told to nobody."""
-    # A cluster needs no check.
+    """The warnings alone: nothing is printed, and nothing ends the command."""
+    # Objects of a live cluster need no check.
     from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - the schemas load only when asked for
     from berth.kube.manifests.unknown_names import (  # noqa: PLC0415 - as above
         unknown_annotations,

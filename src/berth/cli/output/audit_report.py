@@ -203,8 +203,8 @@ def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
     if audit.evictions:
         yield indented(_fates(audit.evictions), "", term)
     for halt in audit.halts:
-        how = "go one by one" if halt.moving else "be halted"
-        fate = f"; {halt.outlook}" if halt.moving else ""
+        how = "go one by one" if halt.one_by_one else "be halted"
+        fate = f"; {halt.outlook}" if halt.one_by_one else ""
         warning = f"Evictions would {how} in {name_of(halt.domain)}: {halt}{fate}."
         yield indented(term.styled(warning, "yellow"), "", term)
     if audit.clean:
@@ -226,11 +226,11 @@ def _fates(evictions: list[Eviction]) -> str:
     stopped = sum(bool(eviction.stopped_by) for eviction in evictions)
     unplaced = sum(eviction.replacement_node is None for eviction in evictions)
     halted = sum(eviction.halted for eviction in evictions)
-    moving = sum(eviction.one_by_one for eviction in evictions)
+    one_by_one = sum(eviction.one_by_one for eviction in evictions)
     parts = [f"{count(len(evictions), 'pod')} would be evicted"]
     several = len(evictions) > 1
     for number, how in (
-        (moving, "one by one"),
+        (one_by_one, "one by one"),
         (halted, "only when a halt is over"),
         (stopped, "only when a budget allows it"),
         (unplaced, "with no node for the replacement"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from berth.live.logs import say, v
 
-if TYPE_CHECKING:  # no component imports what only the others decide
+if TYPE_CHECKING:  # a component must not import the machines of the others
     from berth.engine.execution.rebalancing import Move
     from berth.eviction import EvictionDecision
     from berth.fleet.placement.fleet import PlacementDecision
@@ -28,7 +28,7 @@ def log_failed_attempt(attempt: FailedAttempt) -> None:
 def log_decision(decision: EvictionDecision) -> None:
     """Log what became of pods, by name; from `-v 4` on every step with the rule, the node and the label.
 
-    What is decided about a domain is few and has no pods in it: it is always told in full.
+    Decisions about a domain are few and name no pods: they are always logged in full.
     """
     level = logging.WARNING if decision.warns else v(1)
     if "/" not in decision.subject:
@@ -52,7 +52,7 @@ class PlacingLog:
         self._told: dict[tuple[str, str], str] = {}
 
     def __call__(self, key: tuple[str, str], why: str, decision: PlacementDecision) -> None:
-        """Log where a workload goes and why it was looked at, or what is in the way."""
+        """Log where a workload goes and what made the scheduler look at it, or what is in the way."""
         binding = "/".join(filter(None, key))
         if decision.error is not None:
             message = decision.error.message

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
 
 import click
 import msgspec
@@ -31,9 +30,8 @@ from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import Spread, ZoneDomain
 from berth.engine.placement.preemption import Preemption
+from berth.kube.objects import Document
 from berth.kube.well_known import BERTH_API_VERSION
-
-Document = dict[str, Any]
 
 
 def present(form: str, document: Callable[[], Document], report: Callable[[Terminal], Iterable[str]]) -> None:
@@ -61,7 +59,7 @@ def as_yaml(document: Document) -> str:
 
 
 def document_of(kind: str, content: Document, notes: Iterable[str], warnings: Iterable[str] = ()) -> Document:
-    """What was found, with what is to be said about the input."""
+    """A document of a kind, with the notes and warnings about the input."""
     head = {"apiVersion": BERTH_API_VERSION, "kind": kind}
     return {**head, **content, "notes": list(notes), "warnings": list(warnings)}
 
@@ -73,7 +71,7 @@ def _document(kind: str, content: Document, snapshot: Snapshot) -> Document:
 
 
 def fields(item: object, *names: str) -> Document:
-    """Attributes of what was found, under their names on the wire."""
+    """Some attributes of an object, under their names in JSON."""
     return {wire: getattr(item, name) for name, wire in _on_the_wire(names)}
 
 
@@ -257,7 +255,7 @@ def audit_document(audit: Audit) -> Document:
 
 
 def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
-    """What would be moved, if that was asked for."""
+    """The moves, if `--rebalance` asked for them."""
     if workloads is None:
         return {}
     return {
@@ -306,8 +304,8 @@ def _eviction(eviction: Eviction) -> Document:
 
 
 def _halt(halt: Halt) -> Document:
-    share = {"share": round(halt.share, 4)}
-    return {**fields(halt, "domain", "going", "running"), **share, **fields(halt, "moving", "staying")}
+    share, fate = round(halt.share, 4), {"moving": halt.one_by_one, "staying": halt.staying}
+    return {**fields(halt, "domain", "going", "running"), "share": share, **fate}
 
 
 def _budget(budget: DisruptionBudget) -> Document:

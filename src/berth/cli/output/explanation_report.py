@@ -22,7 +22,7 @@ _LABELS_LISTED = 3
 _SCORED_LISTED = 10
 _CHANGES_LISTED = 6
 _HANGING = "    "
-_LEAST_WHY = 30  # columns for a reason beside a node's name; if there are fewer, it goes below
+_LEAST_WHY = 30  # columns that a reason needs beside a node's name; with fewer it goes below
 
 
 def report(explanation: Explanation, term: Terminal) -> Iterator[str]:
@@ -30,7 +30,7 @@ def report(explanation: Explanation, term: Terminal) -> Iterator[str]:
         explanation.state == RUNS and not explanation.broken
     )
     owner = f" ({explanation.entry.owner})" if explanation.entry.owner else ""
-    # Wrapped before it is coloured: colours have no width.
+    # Wrapped before it is coloured, since escape sequences would count as text.
     yield term.title(indented(f"Pod {explanation.entry.key}{owner}", "", term))
     yield term.styled(indented(explanation.message, "", term), "green" if good else "red")
     if explanation.entry.gates:
@@ -67,7 +67,7 @@ def _turn(explanation: Explanation, term: Terminal) -> Iterator[str]:
 
 
 def _further(further: FurtherReplicas, verdict: str) -> str:
-    """How many replicas fit, of those there are and beyond; what the verdict says is not said again."""
+    """How many replicas fit beyond those there are; what the verdict says already is left out."""
     least = "at least " if further.most else ""
     number = f"{least}{count(further.count, 'further replica')}" if further.count else "no further replica"
     then = f"{', and not the next' if further.count else ''}: {further.message}"
@@ -166,7 +166,7 @@ def _rows(
 ) -> Iterator[tuple[str | None, ...]]:
     name, zone = node.name, node.zone
     for verdict in node.verdicts:
-        told = {cause.words(owners): cause for cause in verdict.because}  # of two rules it may be the same
+        told = {cause.words(owners): cause for cause in verdict.because}  # two rules may say the same
         for said, cause in told.items():
             words = f"{said}{_with_its_group(str(beside))}"
             why = f"{', '.join(verdict.reasons)}: {words}" if wide and cause.form else words
@@ -199,7 +199,7 @@ def _is_too_wide(sheet: str, term: Terminal) -> bool:
 
 
 def _list(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, left_out: set[str]) -> str:
-    """The scores of a node below its name, where a column for each rule is too much."""
+    """The scores of a node as a list below its name, for terminals too narrow for columns."""
     lines = []
     for node in nodes:
         zone = f" ({node.zone})" if node.zone else ""

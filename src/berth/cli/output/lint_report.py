@@ -9,10 +9,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from berth import __version__
-from berth.cli.output.documents import Document, fields
+from berth.cli.output.documents import fields
 from berth.cli.output.tables import Terminal, indented
 from berth.engine.offline.lint.findings import CheckWords, Finding, Severity
 from berth.engine.offline.lint.run import LintResult
+from berth.kube.objects import Document
 from berth.kube.text.words import count
 from berth.kube.well_known import BERTH_API_VERSION
 
@@ -24,7 +25,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO
 
 @dataclass(frozen=True, slots=True)
 class LocatedFinding:
-    """A finding with the line it is on; None if nobody knows."""
+    """A finding with its line, None if that is not known."""
 
     finding: Finding
     line: int | None
@@ -36,7 +37,7 @@ class LocatedFinding:
 
 
 def report(result: LintResult, placed: Sequence[LocatedFinding], term: Terminal) -> Iterator[str]:
-    """A paragraph for each, in the manner of compilers, and how many there are."""
+    """A paragraph for each finding, as compilers print them, and their number."""
     for each in placed:
         finding = each.finding
         severity = term.styled(str(finding.severity), _COLOURS[finding.severity])
@@ -132,7 +133,7 @@ def _result(placed: LocatedFinding, number: int) -> Document:
         "level": _LEVELS[finding.severity],
         "message": {"text": f"{found.title}: {found.why}. Fix: {found.fix.removesuffix('?')}{end}"},
         "locations": [{"physicalLocation": physical, "logicalLocations": [logical]}],
-        # The same as long as the object and the field are, wherever they move in the file.
+        # Stays the same when the object moves to another line of the file.
         "partialFingerprints": {"berth/v1": f"{finding.code}:{found.title}:{found.path}"},
     }
 

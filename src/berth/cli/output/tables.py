@@ -23,11 +23,11 @@ YES_OR_NO: Style = {"yes": "green", "no": "red"}.get
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """What standard output can show, and how much of it is wanted.
+    """The properties of standard output, and how much is to be listed.
 
     Attributes:
         color: Whether there are colours.
-        width: Its columns; None: as many as it takes.
+        width: Its columns; None for any number.
         wide: Whether everything is to be listed, however much it is (`-o wide`).
     """
 
@@ -55,7 +55,7 @@ def terminal(*, wide: bool = False) -> Terminal:
 
 
 def _columns(stream: TextIO) -> int:
-    """How wide a terminal is; shutil asks the stream that Python began with, which may be gone by now."""
+    """The width of a terminal; shutil would ask the original stdout, which may be closed by now."""
     try:
         return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
@@ -139,5 +139,5 @@ def tell(label: str, text: str) -> None:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """What went wrong first, not how many tasks saw it."""
+    """The error that came first in a group of errors from several tasks."""
     return first_cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

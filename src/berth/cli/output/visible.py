@@ -1,4 +1,4 @@
-"""Other people's text on a terminal: what would move the cursor or hide something is spelt out."""
+"""Untrusted text on a terminal: characters that would move the cursor or hide something are escaped."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import re
 import sys
 
-# Everything that controls a terminal except tabs and ends of lines, and what turns the writing direction.
+# Control characters except tabs and ends of lines, and characters that change the writing direction.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _control = re.compile(f"[{_CONTROLS}]")
 _colour_or_control = re.compile(rf"\x1b\[[0-9;]*m|[{_CONTROLS}]")
 
 
 def visible(text: str) -> str:
-    """The text with what cannot be seen in it spelt out."""
+    """The text with its invisible characters escaped."""
     return _control.sub(_spelt, text)
 
 
@@ -24,7 +24,7 @@ def _spelt(found: re.Match[str]) -> str:
 
 
 class _VisibleStream(io.TextIOWrapper):
-    """Standard output; colours, which we make ourselves, pass where there are any."""
+    """Standard output that escapes invisible characters; Berth's own colours pass."""
 
     colours = False
 
@@ -38,7 +38,7 @@ class _VisibleStream(io.TextIOWrapper):
 
 
 def guard_output() -> None:
-    """From here on nothing is written to standard output that cannot be seen."""
+    """Escape invisible characters in all that is written to standard output from now on."""
     stream = sys.stdout
     if type(stream) is not io.TextIOWrapper:
         return

@@ -1,4 +1,4 @@
-"""A what-if for people: the answer first, then everything it rests on; and the other answers of `what-if`."""
+"""A what-if for people: the answer first, then the details; and the other reports of `what-if`."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def every_report(found: EveryLoss, term: Terminal) -> Iterator[str]:
     yield _answer(found.sentence, term, ok=found.ok)
     rows = found.rows
     if not term.wide and len(rows) > _LOSSES_LISTED:
-        # What cannot be lost matters; of the others, those that come nearest to it.
+        # Domains that cannot be lost come first, then those whose loss does the most.
         rows = sorted(rows, key=lambda row: (row.ok, -row.preempted, -row.pods))[:_LOSSES_LISTED]
     if rows:
         yield ""

@@ -44,7 +44,7 @@ from berth.sockets import url_host
 DEFAULT_NODES = 6
 _PORT = click.IntRange(0, 65535)
 _KUBECONFIG_MODE = 0o600
-# What is asked for in the words of the flags.
+# Settings that are taken from the flags as they are.
 _AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "verbosity")
 
 
@@ -156,7 +156,7 @@ def _read_nodes(file: str) -> list[RawObject]:
 
 @contextlib.contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Hold the data directory before anything in it is touched."""
+    """Lock the data directory before anything in it is touched."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, _KUBECONFIG_MODE)
@@ -181,7 +181,7 @@ async def _up(asked: UpSettings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    # First: the server makes what is missing, too, and both must come to the same.
+    # Before the server starts: it would make missing keys, too, and both must use the same.
     prepared = _prepared(asked.settings)
     server = await ServerProcess.start(asked.settings, asked.logging_format, asked.verbosity)
     try:
@@ -254,7 +254,7 @@ async def _start(
 
 
 async def _start_page(asked: UpSettings, prepared: PreparedServer) -> tuple[PageProcess | None, str]:
-    """The page and the link that opens it; without one, everything else goes on."""
+    """Start the page; if that fails, everything else goes on without it."""
     if asked.web_port is None:
         return None, ""
     settings = PageProcessSettings(
@@ -278,7 +278,7 @@ async def _start_page(asked: UpSettings, prepared: PreparedServer) -> tuple[Page
 
 
 async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
-    """Run the controllers; an error in one of them ends everything with a sentence."""
+    """Run the controllers; an error in one of them ends `berth up` with a sentence."""
     try:
         await plane.run(serving)
     except* Exception as errors:
@@ -303,7 +303,7 @@ async def _wanted_nodes(asked: UpSettings, client: Client) -> list[RawObject]:
 
 
 def _progress() -> Callable[[int, int], None]:
-    """Say how registering goes on if it takes more than a moment and someone is looking."""
+    """Show how many nodes are registered, on a terminal, if it takes more than a moment."""
     shows = sys.stderr.isatty()
 
     def show(done: int, total: int) -> None:

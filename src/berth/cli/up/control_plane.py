@@ -32,7 +32,7 @@ from berth.controllers.workloads.jobs.job import JobController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
+from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, TellEviction
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, EVENTS, POLICIES, RESOURCE_BINDINGS, VIEWS, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -57,8 +57,7 @@ from berth.spreading import SpreadController, SpreadingSettings
 from berth.spreading.machine import SpreadingMetrics
 
 # --- gates ----------------------------------------------------------------------------------------
-# One setting for all components, and one for each, as in a cluster whose components are upgraded one after
-# the other.
+# Feature gates can be set for all components, and for each one, as in a cluster that is half upgraded.
 
 _COMPONENTS = {
     "server": "the API server",
@@ -96,7 +95,7 @@ def read_gates(given: dict[str, str]) -> ComponentGates:
     Raises:
         ClickException: a gate or a value that there is not; the message names the option.
     """
-    # What others may not be surprised by is on here, where it can be tried.
+    # KeepSpread is off elsewhere, so that it surprises nobody; here it is on, to be tried.
     everywhere = gates_of(given.pop("feature_gates"), replace(DEFAULT_GATES, keep_spread=True))
     return ComponentGates(
         **{
@@ -113,7 +112,7 @@ def read_gates(given: dict[str, str]) -> ComponentGates:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """The machines, and the cache they share, which must hear every event first."""
+    """The machines, and the cache they share, which must get every event first."""
 
     cache: Cache
     controllers: list[Machine]
@@ -121,7 +120,7 @@ class ControlPlane:
     of_every_kind: list[GarbageCollector | NamespaceController | PropagationController]
 
     def learn(self, resource: Resource) -> Sequence[Machine]:
-        """The server has one more resource; those who want to hear of its objects."""
+        """Take in a new resource of the server; returns the machines that watch it."""
         for machine in self.of_every_kind:
             machine.learn(resource)
         return self.of_every_kind
@@ -141,7 +140,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     nodes: Iterable[RawObject] = (),
     gates: ComponentGates | None = None,
     registry: CollectorRegistry | None = None,
-    tell: Tell = silent,
+    tell: TellEviction = silent,
     eviction: EvictionSettings | None = None,
     spreading: SpreadingSettings | None = None,
     certificate: str = "",
@@ -152,12 +151,12 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         resources: What the server has.
         nodes: Hollow nodes to register.
         gates: Which features the components have.
-        registry: Where evictions are counted.
-        tell: Who hears what is decided about them.
+        registry: The metrics that count evictions.
+        tell: Called with every decision about evictions.
         eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
             of daemons and which version they are of; by default with these gates and no other wish.
         spreading: How groups are kept spread; by default with these gates and no other wish.
-        certificate: Who vouches for the server, to be told in every namespace; empty: nobody is told.
+        certificate: The CA of the server, for the ConfigMap kube-root-ca.crt in every namespace; empty: none.
     """
     gates, cache = gates or ComponentGates(), Cache()
     known = list(resources)
@@ -203,7 +202,7 @@ def _rule_keepers(
     eviction: EvictionSettings,
     spreading: SpreadingSettings,
     registry: CollectorRegistry | None,
-    tell: Tell,
+    tell: TellEviction,
 ) -> list[Machine]:
     """Eviction, and spreading, which looks at eviction's mirror and has it evict those who should move."""
     evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
@@ -220,13 +219,13 @@ def _rule_keepers(
 
 # --- running them ---------------------------------------------------------------------------------
 
-# Registering thousands of nodes is only as fast as requests are made side by side.
+# Registering thousands of nodes takes many requests side by side.
 CONTROLLERS = MachineSettings(concurrency=32)
-# The server is one process: more requests of the scheduler at a time would only make others wait.
+# The server is one process: more requests of the scheduler at a time would only make other clients wait.
 BINDINGS, WRITERS = 12, 3
-# Pods that name no scheduler are ours, too: there is no other.
-SCHEDULER_NAMES = ("default-scheduler", "berth")
-# Bindings with another name, such as that of `berth fleet`, are left to a scheduler beside us.
+# `berth up` has no other scheduler, so pods that name none are placed by this one, too.
+SCHEDULER_NAMES = (DEFAULT_SCHEDULER_NAME, "berth")
+# Bindings that name another scheduler, such as `berth fleet` run beside it, are left to that.
 FLEET_NAMES = frozenset((DEFAULT_SCHEDULER_NAME,))
 
 
@@ -325,7 +324,7 @@ def _make_scheduler(options: Options, registry: CollectorRegistry) -> tuple[Sche
 
 
 def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSettings]:
-    """The scheduler of bindings, which sees them in another way than the controllers that make them.
+    """The scheduler of bindings, which decodes them differently than the controllers that make them.
 
     The bindings that our own controllers make have the labels of their workloads, which need not be watched.
     """

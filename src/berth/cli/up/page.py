@@ -1,7 +1,7 @@
 """The page's process: started by `berth up`, with settings as one line of JSON on standard input.
 
-It is a process of its own, so that nobody who looks slows the scheduler down, and it reads the cluster only
-once somebody does.  Each link that opens the page is a line on standard output.  When standard input ends,
+It is a process of its own, so that the page does not slow the scheduler down, and it reads the cluster only
+once a page is open.  Each link that opens the page is a line on standard output.  When standard input ends,
 whoever started this process is gone, and it stops, too.
 """
 
@@ -75,7 +75,7 @@ async def _serve(asked: PageProcessSettings) -> None:
     async with Client.with_token(asked.url, asked.token, context) as client:
         source = LiveSource(client, options, noting=assume_daemon_namespaces)
         following = asyncio.create_task(source.run())
-        async with serving(page, source, PAGE_DOCUMENTS, partial(print, flush=True)):  # the starter reads it
+        async with serving(page, source, PAGE_DOCUMENTS, partial(print, flush=True)):  # for `berth up`
             await asyncio.wait(
                 (asyncio.create_task(stop.wait()), following), return_when=asyncio.FIRST_COMPLETED
             )

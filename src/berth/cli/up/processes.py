@@ -21,13 +21,13 @@ from berth.live.component.lifecycle import StartError
 from berth.live.errors import ApiError
 from berth.server import ServerSettings
 
-# Seconds until they are there, and until they are gone.
+# Seconds to wait for a process to start, and to stop.
 _SERVER_START, _SERVER_STOP = 60.0, 10.0
 _PAGE_START, _PAGE_STOP = 30.0, 5.0
 
 
 async def _started(module: str, settings: bytes, stdout: int) -> Process:
-    # A session of its own: Ctrl-C in the terminal is for us alone, and we stop it in order.
+    # A session of its own: Ctrl-C in the terminal reaches only `berth up`, which stops the process in order.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module), stdin=PIPE, stdout=stdout, stderr=PIPE, start_new_session=True
     )
@@ -47,7 +47,7 @@ async def _stop(process: Process, patience: float) -> None:
 
 
 class ServerProcess:
-    """The child process, with the last lines of what it said.
+    """The child process, with the last lines of its output.
 
     Attributes:
         ended: Done when the process has ended, however it did.
@@ -121,7 +121,7 @@ class PageProcess:
 
     @classmethod
     async def start(cls, settings: PageProcessSettings, told: Callable[[str], None]) -> PageProcess:
-        """Start it; `told` hears of every link but the first."""
+        """Start it; `told` is called with every link but the first."""
         line = msgspec.json.encode(settings) + b"\n"
         return cls(await _started("berth.cli.up.page", line, PIPE), told)
 

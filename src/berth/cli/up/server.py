@@ -1,4 +1,4 @@
-"""The API server's process: started by `berth up`, which it outlives by no more than a moment.
+"""The API server's process: started by `berth up`, and ended with it.
 
 Settings come as one line of JSON on standard input.  When standard input ends, whoever started this
 process is gone, however that happened, and it stops too: in order if it can, and if it is too busy for
@@ -25,7 +25,7 @@ from berth.live import logs
 from berth.server import DataDirError, DataDirInUseError, PortInUseError, ServerSettings, serve
 
 REFUSED = 2
-BECAUSE = "berth-api-server: "  # begins the line that says why it does not run
+BECAUSE = "berth-api-server: "  # begins the line on stderr that says why it does not run
 GRACE = 5.0  # seconds for stopping in order once the parent is gone
 
 
@@ -40,7 +40,7 @@ class _ProcessSettings(msgspec.Struct):
 def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0) -> bytes:
     """The line that the process is told its settings with."""
     told = _ProcessSettings(settings, form, verbosity)
-    return msgspec.json.encode(told, enc_hook=str) + b"\n"  # paths are texts
+    return msgspec.json.encode(told, enc_hook=str) + b"\n"  # paths become strings
 
 
 def main() -> int:
@@ -49,12 +49,12 @@ def main() -> int:
     settings = told.settings
     logs.set_up(told.form, told.verbosity)
     guard(sys.stdin.fileno())
-    # uvicorn raises the signal again once it has stopped: the store is to be closed all the same.
+    # uvicorn raises the signal once more after it has stopped; without a handler the store would stay open.
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
     when_parent_is_gone(partial(os.kill, os.getpid(), signal.SIGTERM))
     _allow_many_connections()
-    # Objects come by the hundred thousand and are no garbage; to look through them often stops everybody.
+    # Hundreds of thousands of objects live long; frequent collections would stop every request for nothing.
     gc.set_threshold(100_000, 20, 100)
     try:
         serve(settings)
@@ -84,7 +84,7 @@ def _allow_many_connections() -> None:
 def guard(parent: int, grace: float = GRACE) -> None:
     """Have this process killed if it still runs some seconds after the pipe from its parent has ended.
 
-    A thread could not do it: one that does not let go of the interpreter stops all others.
+    A thread could not do it: another one that holds the interpreter's lock would stop it.
     """
     guarded = os.getpid()
     ended, alive = os.pipe()  # `alive` is closed when this process ends, and only then
@@ -117,4 +117,4 @@ if __name__ == "__main__":
     except SystemExit:
         code = 0
     sys.stderr.flush()
-    os._exit(code)  # a thread that is still at work on a request that nobody waits for is not waited for
+    os._exit(code)  # do not wait for threads that work on requests of clients that are gone

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from berth.controllers.hollow import LABEL, is_hollow
 from berth.kube.amounts.integers import integer
-from berth.kube.amounts.resource_names import is_extended
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended
 from berth.kube.api_resources import LEASES, NODES
 from berth.kube.objects import Key, Lease, Node, RawObject
 from berth.kube.taints import is_node_ready
@@ -66,10 +66,10 @@ def _node(shape: Shape, number: int) -> RawObject:
 
 def _capacity(shape: Shape) -> dict[str, str]:
     return {
-        "cpu": shape.cpu,
-        "memory": shape.memory,
-        "ephemeral-storage": shape.storage,
-        "pods": str(shape.pods),
+        CPU: shape.cpu,
+        MEMORY: shape.memory,
+        EPHEMERAL_STORAGE: shape.storage,
+        PODS: str(shape.pods),
     }
 
 

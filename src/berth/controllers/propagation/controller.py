@@ -33,7 +33,7 @@ from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 from berth.machines.requests import create, patch
 
-CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
+CLAIMED_BY_LABEL = "resourcetemplate.karmada.io/claimed-by"
 LAZY = "Lazy"
 RETRY = 30.0  # seconds after which a policy that could not be applied is tried again
 _OTHER_OWNER = (
@@ -41,7 +41,7 @@ _OTHER_OWNER = (
     "garbage collected"
 )
 
-_Named = tuple[Resource, Key]
+_TemplateKey = tuple[Resource, Key]
 _Match = tuple[Resource, Any, LivePolicy]
 
 
@@ -63,7 +63,7 @@ class PropagationController(Controller):
         self.watches = (*own, *(kind for kind in self.kinds.values() if kind not in own))
         self._policies: dict[str, dict[str, LivePolicy]] = {}  # by namespace, "" for those of the cluster
         self._selected: Counter[tuple[str, str]] = Counter()  # kinds by how many selectors name them
-        self._templates: dict[Key, dict[_Named, None]] = {}  # resources by the key of their binding
+        self._templates: dict[Key, dict[_TemplateKey, None]] = {}  # resources by the key of their binding
 
     def learn(self, resource: Resource) -> None:
         """The server has one more resource."""
@@ -165,7 +165,7 @@ class PropagationController(Controller):
     ) -> Iterator[_Match]:
         for resource, template in found:
             metadata: ObjectMeta = template.metadata
-            if metadata.deletion_timestamp or (metadata.labels or {}).get(CLAIMED_BY):
+            if metadata.deletion_timestamp or (metadata.labels or {}).get(CLAIMED_BY_LABEL):
                 continue
             policy = self._policy_for(resource, template, binding, now)
             if policy is not None:

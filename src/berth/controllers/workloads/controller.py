@@ -89,7 +89,7 @@ TIMEOUT = 300.0
 
 
 @dataclass(slots=True)
-class _Expected:
+class _OwnerExpectations:
     until: float = 0.0
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
@@ -99,11 +99,11 @@ class Expectations:
     """By the uid of the owner. A deletion is known by the uid of the pod, a creation is not."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[str, _Expected] = {}
+        self._by_owner: dict[str, _OwnerExpectations] = {}
 
     def expect(self, owner: str, now: float, deletion: str | None = None) -> None:
         """Another creation, or a deletion, was asked for."""
-        expected = self._by_owner.setdefault(owner, _Expected())
+        expected = self._by_owner.setdefault(owner, _OwnerExpectations())
         expected.until = now + TIMEOUT
         if deletion is None:
             expected.creations += 1

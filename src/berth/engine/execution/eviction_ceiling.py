@@ -39,7 +39,7 @@ class Ceiling:
         domain_key: The node label that says which domain a node is in.
         max_share: A domain is halted while more than this share of its pods would go.
         halt_above: So few pods are never too many, whatever their share.
-        policy: Who may still go from a halted domain.
+        policy: Which pods may still go from a halted domain.
     """
 
     domain_key: str = ZONE
@@ -58,7 +58,7 @@ class Ceiling:
             and CLUSTER not in released
         }
 
-    def moves(self, metadata: ObjectMeta, replacement: str | None) -> bool:
+    def allows(self, metadata: ObjectMeta, replacement: str | None) -> bool:
         """Whether a pod may go from a halted domain: it is replaced, and there is a node for that."""
         return self.policy is HaltPolicy.ONE_BY_ONE and replacement is not None and is_replaced(metadata)
 
@@ -70,14 +70,14 @@ class Halt:
     Attributes:
         going: Pods that would be evicted, or have just been.
         running: Pods in the domain, those that have just been evicted included.
-        moving: Of those that are yet to go, how many have a place and go one by one.
+        one_by_one: Of those that are yet to go, how many have a place and go one by one.
         staying: And how many stay.
     """
 
     domain: str
     going: int
     running: int
-    moving: int = 0
+    one_by_one: int = 0
     staying: int = 0
 
     @property
@@ -89,11 +89,11 @@ class Halt:
 
     @property
     def outlook(self) -> str:
-        """Who goes from the halted domain, and who does not."""
-        if not self.moving:
+        """Which pods go from the halted domain, and which stay, as a sentence."""
+        if not self.one_by_one:
             return "nobody goes"
         stay = f", {self.staying} without one stay" if self.staying else ""
-        return f"{self.moving} with a node for their replacement go one by one{stay}"
+        return f"{self.one_by_one} with a node for their replacement go one by one{stay}"
 
 
 def measured(
@@ -117,7 +117,7 @@ def measured(
 
 
 def counted_halts(
-    halts: Mapping[str, Halt], moving: Mapping[str, int], staying: Mapping[str, int]
+    halts: Mapping[str, Halt], one_by_one: Mapping[str, int], staying: Mapping[str, int]
 ) -> dict[str, Halt]:
     """The halts, with how many pods by domain may move all the same, and how many may not."""
 
@@ -125,7 +125,7 @@ def counted_halts(
         return sum(number for domain, number in numbers.items() if is_in(domain, halted))
 
     return {
-        domain: replace(halt, moving=within(moving, domain), staying=within(staying, domain))
+        domain: replace(halt, one_by_one=within(one_by_one, domain), staying=within(staying, domain))
         for domain, halt in halts.items()
     }
 

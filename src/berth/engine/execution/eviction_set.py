@@ -76,7 +76,7 @@ class _Decision:
 
     Attributes:
         own: The violations of every pod that has some, those that are there no more left out.
-        going: Who goes, as far as decided.
+        going: The pods that go, as far as that is decided.
         conflicts: Which anti-affinity terms are broken where.
     """
 
@@ -117,7 +117,7 @@ class _Decision:
     # --- anti-affinity ----------------------------------------------------------------
 
     def _edges(self, conflicts: Iterable[PeerConflict]) -> Iterator[tuple[set[int], set[int]]]:
-        """Pods that must not be with any of some others, those left out who go anyway."""
+        """The two sides of each conflict, without the pods that go anyway."""
         for conflict in conflicts:
             owners = {pod for pod in conflict.owners if self._stays(pod)}
             peers = {pod for pod in conflict.peers if self._stays(pod)}

@@ -223,7 +223,7 @@ def _apply(cluster: Cluster, move: Move) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _Constraint:
     """One constraint as it stands.
 
     Attributes:
@@ -248,34 +248,34 @@ def _classes_of(cluster: Cluster, witnesses: Sequence[str]) -> list[PodClass]:
     return list(dict.fromkeys(counted[0] for counted in found if counted is not None))
 
 
-def _measure(cluster: Cluster, classes: Sequence[PodClass]) -> list[_Measured]:
+def _measure(cluster: Cluster, classes: Sequence[PodClass]) -> list[_Constraint]:
     """The constraints of some classes as they stand now."""
-    found: list[_Measured] = []
+    found: list[_Constraint] = []
     for pod_class in classes:
         for counted in counted_by(cluster, pod_class):
             limit = counted.minimum + counted.max_skew
-            found.append(_Measured(counted.topology_key, counted.hard, counted.counts, limit))
+            found.append(_Constraint(counted.topology_key, counted.hard, counted.counts, limit))
         found += [_apart(cluster, owned) for owned in pod_class.preferred if is_apart(pod_class, owned)]
     return found
 
 
-def _total(measured: Sequence[_Measured]) -> Unevenness:
+def _total(measured: Sequence[_Constraint]) -> Unevenness:
     hard = sum(each.excess for each in measured if each.hard)
     return Unevenness(hard, round(sum(each.excess for each in measured if not each.hard), 6))
 
 
-def _apart(cluster: Cluster, owned: OwnedTerm) -> _Measured:
+def _apart(cluster: Cluster, owned: OwnedTerm) -> _Constraint:
     """A preference for not being with each other: more than one in a domain is too many."""
     values = cluster.nodes.column(owned.topology_key).values
     numbers = counts_apart(cluster, owned, terminating=False).tolist()
     counts = {name or "": number for name, number in zip(values, numbers, strict=True) if number}
-    return _Measured(owned.topology_key, hard=False, counts=counts, limit=1, weight=-owned.weight / 100)
+    return _Constraint(owned.topology_key, hard=False, counts=counts, limit=1, weight=-owned.weight / 100)
 
 
 # --- who and where ------------------------------------------------------------------------------------
 
 
-def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measured]) -> list[str]:
+def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Constraint]) -> list[str]:
     """Pods that are too many where they are, of those alike one: from busy nodes, then young ones first."""
     table = cluster.pods
     there = [pod for pod in pods if pod in table.index]
@@ -292,13 +292,13 @@ def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measu
     return [there[i] for _, i in order[:_MOST_ASKED]]
 
 
-def _fullness(over: tuple[int, ...], measured: Sequence[_Measured]) -> tuple[float, float]:
+def _fullness(over: tuple[int, ...], measured: Sequence[_Constraint]) -> tuple[float, float]:
     pairs = list(zip(over, measured, strict=True))
     hard = sum(number for number, each in pairs if each.hard and number > 0)
     return hard, sum(number * each.weight for number, each in pairs if not each.hard and number > 0)
 
 
-def _standings(cluster: Cluster, slots: np.ndarray, measured: Sequence[_Measured]) -> list[tuple[int, ...]]:
+def _standings(cluster: Cluster, slots: np.ndarray, measured: Sequence[_Constraint]) -> list[tuple[int, ...]]:
     """For each slot how many are too many in its domain, by constraint; negative for room."""
     found = []
     for each in measured:
@@ -313,7 +313,7 @@ def _standings(cluster: Cluster, slots: np.ndarray, measured: Sequence[_Measured
     return list(zip(*found, strict=True)) if found else [()] * len(slots)
 
 
-def _why(cluster: Cluster, pod: str, measured: Sequence[_Measured]) -> str:
+def _why(cluster: Cluster, pod: str, measured: Sequence[_Constraint]) -> str:
     """Where a pod is too many, the hard constraint first."""
     slot = int(cluster.pods.node[cluster.pods.index[pod]])
     for each in sorted(measured, key=lambda each: not each.hard):

@@ -26,12 +26,13 @@ from berth.engine.execution.rebalancing import Move, Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
 from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
-from berth.engine.offline.snapshot import Entry, Owners, Progress, Snapshot
+from berth.engine.offline.snapshot import Entry, Snapshot, WorkloadManifests
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import Cluster
 from berth.kube.amounts.shares import or_one
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Namespace, Workload
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
@@ -220,12 +221,12 @@ class _Halts:
 
     def count(self, movable: Collection[str], halted: Iterable[Entry]) -> None:
         """Say of every halt how many go all the same, and how many stay."""
-        moving: Counter[str] = Counter()
+        one_by_one: Counter[str] = Counter()
         staying: Counter[str] = Counter()
         for entry in halted:
             domain = self.domain_of.get(entry.node, "")
-            (moving if entry.key in movable else staying)[domain] += 1
-        self.by_domain.update(counted_halts(self.by_domain, moving, staying))
+            (one_by_one if entry.key in movable else staying)[domain] += 1
+        self.by_domain.update(counted_halts(self.by_domain, one_by_one, staying))
 
 
 def _to_evict(
@@ -281,7 +282,7 @@ def _evictions(
     movable = {
         entry.key
         for entry, _ in to_evict
-        if halted[entry.key] and ceiling.moves(entry.pod.metadata, targets.get(entry.key))
+        if halted[entry.key] and ceiling.allows(entry.pod.metadata, targets.get(entry.key))
     }
     halts.count(movable, [entry for entry, _ in to_evict if halted[entry.key]])
     allowed = AllowedDisruptions(budgets)
@@ -368,7 +369,7 @@ def _witnesses(
     return tuple(found)
 
 
-def _how(owners: Owners, entry: Entry, default: Rebalance) -> Rebalance:
+def _how(owners: WorkloadManifests, entry: Entry, default: Rebalance) -> Rebalance:
     """As its workload says, or else its ReplicaSet."""
     owner = controller_of(entry.pod.metadata)
     names = (entry.owner or "", f"ReplicaSet/{owner.name}" if owner is not None else "")
@@ -388,7 +389,7 @@ def _how(owners: Owners, entry: Entry, default: Rebalance) -> Rebalance:
 class _Rest:
     """Which ReplicaSets are not to be disturbed; what the manifests do not say is as it should be."""
 
-    def __init__(self, owners: Owners, living: Sequence[Entry]) -> None:
+    def __init__(self, owners: WorkloadManifests, living: Sequence[Entry]) -> None:
         self._owners = owners
         self._revisions: dict[tuple[str, str], set[str]] = {}
         for manifest in owners.values():

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from berth.engine.offline.snapshot import Entry, Owners, Snapshot
+from berth.engine.offline.snapshot import Entry, Snapshot, WorkloadManifests
 from berth.engine.offline.workloads import DAEMON_SET
 from berth.kube.amounts.shares import or_one
 from berth.kube.disruption import is_lenient, spares_unhealthy, wanted_pods
@@ -97,7 +97,7 @@ def _labels(entry: Entry) -> _Labels:
 
 
 def _budget(
-    view: PodDisruptionBudget, running: _Groups, waiting: _Groups, owners: Owners
+    view: PodDisruptionBudget, running: _Groups, waiting: _Groups, owners: WorkloadManifests
 ) -> DisruptionBudget:
     namespace = view.metadata.namespace or "default"
     selector = parse_label_selector(view.spec.selector)
@@ -142,7 +142,7 @@ def _fault(view: PodDisruptionBudget, pods: list[Entry]) -> str | None:
     return None if kinds else "pods without an owner have no replicas that it could count"
 
 
-def _scale(pods: list[Entry], owners: Owners) -> int:
+def _scale(pods: list[Entry], owners: WorkloadManifests) -> int:
     """What the workloads behind the pods are meant to run: as many as there are of those not in the input."""
     counts = Counter((entry.namespace, entry.owner) for entry in pods if entry.owner is not None)
     return sum(_replicas(owners.get(owner), number) for owner, number in counts.items())

@@ -169,7 +169,7 @@ def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
     def behind(other: Entry) -> bool:
         if own is None:  # it does not exist yet, so it is the last of its priority
             return other.priority < entry.priority
-        return turns.get(other.key, len(turns)) > own  # who replaces a victim comes last
+        return turns.get(other.key, len(turns)) > own  # replacements of victims come last
 
     def later(placement: PodPlacement) -> bool:
         return behind(placement.entry) and not any(
@@ -205,7 +205,7 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
 
 
 def _about_running(entry: Entry, broken: tuple[RuleVerdict, ...], failing: Condition | None) -> str:
-    """What is to be said of a pod that has a node; `failing` is why that node is not ready."""
+    """The explanation of a pod that has a node; `failing` is why that node is not ready."""
     node = entry.pod.spec.node_name
     doing = {PENDING: "is starting", UNKNOWN: "is, in phase Unknown,"}.get(
         (entry.pod.status and entry.pod.status.phase) or "", "runs"

@@ -29,7 +29,7 @@ from berth.engine.offline.scheduling.placements import (
 )
 from berth.engine.offline.scheduling.preemption import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.setup import SchedulerSetup
-from berth.engine.offline.snapshot import Entry, Progress, Snapshot, SnapshotReader
+from berth.engine.offline.snapshot import Entry, Snapshot, SnapshotReader
 from berth.engine.offline.snapshot_volumes import lacks_claims
 from berth.engine.offline.workloads import unpinned
 from berth.engine.placement.evaluation import NO_NODES, fit_error, fit_error_on
@@ -38,6 +38,7 @@ from berth.engine.placement.preemption import Preemption
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.identity import has_own_claims
 from berth.engine.state.pod_class import PodClass
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Pod
 from berth.kube.pods import GATED_MEMBERS, GroupKey
 from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
@@ -45,7 +46,7 @@ from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_
 # Why a pod is not placed: it waits for a scheduler that is none of ours.
 OTHER_SCHEDULER = "OtherScheduler"
 # Says what put a node before the next.
-Reason = Callable[[Plan, int], str]
+_Sentence = Callable[[Plan, int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def simulate(
     *,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
-    reason: Reason | None = None,
+    reason: _Sentence | None = None,
 ) -> Simulation:
     """Place the snapshot's pending pods onto its nodes, those that name one of the schedulers of the setup.
 
@@ -234,7 +235,7 @@ class QueuePlacer:
         room: PreemptionRoom,
         books: GroupCounts | None = None,
         rng: np.random.Generator | None = None,
-        reason: Reason | None = None,
+        reason: _Sentence | None = None,
     ) -> None:
         snapshot = simulation.snapshot
         self._simulation = simulation

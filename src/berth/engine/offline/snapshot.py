@@ -6,7 +6,7 @@ of the errors are sentences for the user.  Nothing is read from disk: manifests 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.defaults import default_namespace, default_node, resolve_priorities, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
-from berth.kube.manifests.manifest import Manifest
+from berth.kube.manifests.manifest import Manifest, Progress
 from berth.kube.objects import (
     Namespace,
     Node,
@@ -51,9 +51,8 @@ from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 from berth.kube.workloads.pod_templates import pinned_to
 
 # Told how many of how many pods are done.
-Progress = Callable[[int, int], None]
 # Manifests by namespace and ``Kind/name``.
-Owners = Mapping[tuple[str, str], Manifest]
+WorkloadManifests = Mapping[tuple[str, str], Manifest]
 
 _MOST_FAULTS = 5  # invalid annotations that are told of one by one
 _SELECTING_KINDS = ("ReplicaSet", "StatefulSet")
@@ -202,7 +201,7 @@ class Snapshot:
         return [e for e in self.running if not is_terminating(e.pod) and e.pod.spec.node_name in there]
 
     @property
-    def by_owner(self) -> Owners:
+    def by_owner(self) -> WorkloadManifests:
         """What may own pods, by its namespace and what `Entry.owner` calls it."""
         others = (manifest for manifest in self.manifests if manifest.kind != "Pod")
         return {(each.namespace or "default", f"{each.kind}/{each.name}"): each for each in others}

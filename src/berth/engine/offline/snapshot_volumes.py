@@ -132,7 +132,7 @@ class SnapshotVolumes:
         if written and claim.spec.storage_class_name is None and self._default is not None:
             claim = replace(claim, spec=replace(claim.spec, storage_class_name=self._default))
         if self._whole and (claim.spec.storage_class_name or "") not in self._classes:
-            left = True  # nobody will ever bind it
+            left = True  # no controller will ever bind it
         self._index.set_claim(claim, unseen=written and not left)
         held = self._index.claim(claim.metadata.namespace or "default", claim.metadata.name or "")
         wanted = held.storage_class if written and held is not None and not held.volume_name else None

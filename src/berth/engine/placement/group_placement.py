@@ -29,7 +29,7 @@ class NoNode:
 
     Attributes:
         pod_class: None if the pod's rules cannot be read.
-        rules: Those that rejected some node.
+        rules: Those that refused some node.
         failed: The attempt ended in an error, not in a verdict.
         settled: Making room was considered and does not help either.
     """
@@ -116,7 +116,7 @@ def _starts(site: Site[_Member, _Choice], members: Sequence[_Member]) -> Iterato
 def _fill(
     site: Site[_Member, _Choice], members: Sequence[_Member], start: _Choice | None, chosen: list[_Choice]
 ) -> NoNode | None:
-    """Find nodes for as many as possible; why others are left, by all the rules that rejected some."""
+    """Find nodes for as many as possible; why others are left, by all the rules that refused some."""
     left = list(members)
     why: NoNode | None = None
     if start is not None:

@@ -1,6 +1,6 @@
-"""The rules, one module or folder each, and the one list of them.
+"""The rules, one folder each, and the one list of them.
 
-To add a rule is to add its module and to name its class here.
+To add a rule is to add its folder and to name its class here.
 """
 
 from __future__ import annotations

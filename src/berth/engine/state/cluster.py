@@ -28,7 +28,7 @@ from berth.kube.pods import is_terminating
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _CountedPod:
     """A pod as it is counted: all it takes to put it back."""
 
     key: str
@@ -294,8 +294,8 @@ class Cluster:
         slot = self.pods.node.item(pod)
         return (self._missing_node_of[pod] if slot == NOWHERE else self.nodes.names[slot]) or ""
 
-    def _counted(self, pod: int) -> _Counted:
-        return _Counted(
+    def _counted(self, pod: int) -> _CountedPod:
+        return _CountedPod(
             self.pods.keys[pod] or "",
             self.class_at(pod),
             self._node_of(pod),
@@ -303,7 +303,7 @@ class Cluster:
             self._identities.get(pod),
         )
 
-    def _put_back(self, pod: _Counted) -> None:
+    def _put_back(self, pod: _CountedPod) -> None:
         pod_class, identity = pod.pod_class, pod.identity
         if identity is not None and not self.index.hidden.issuperset(identity):
             # A selector has mentioned one of these labels meanwhile.

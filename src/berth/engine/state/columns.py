@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 # Node slots a rule is asked about: all of them (a slice, so columns are viewed, not copied) or a few.
 Slots = slice | IndexArray
 
-# Set for a node that a rule rejects, and subtracted from its score: larger than any score can be, and a
+# Set for a node that a rule refuses, and subtracted from its score: larger than any score can be, and a
 # single bit, so that several rules may set it.
 BLOCKED = 1 << 30
 # What vectors over nodes are before anybody asked for them.

@@ -11,21 +11,21 @@ from berth.kube.objects import LabelSelector, TopologySpreadConstraint
 from berth.kube.scheduler_configuration.model import PluginArguments, Profile
 from berth.kube.scheduler_configuration.plugins import DEFAULTS, POINTS, UNSCORED, WITHOUT_EFFECT
 from berth.kube.versions import NEWEST, KubernetesVersion
-from berth.kube.well_known import HOSTNAME, ZONE
+from berth.kube.well_known import HOSTNAME, SCHEDULE_ANYWAY, SYSTEM_NAMESPACE, ZONE
 
 DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
     {name: weight for name, weight in DEFAULTS.items() if weight and name not in WITHOUT_EFFECT | UNSCORED}
 )
 
 DEFAULT_ARGUMENTS = PluginArguments()
-DEFAULT_DAEMON_NAMESPACES = frozenset({"kube-system"})
+DEFAULT_DAEMON_NAMESPACES = frozenset({SYSTEM_NAMESPACE})
 
 SYSTEM_DEFAULT_CONSTRAINTS = (
     TopologySpreadConstraint(
-        topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3, label_selector=LabelSelector()
+        topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=3, label_selector=LabelSelector()
     ),
     TopologySpreadConstraint(
-        topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5, label_selector=LabelSelector()
+        topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=5, label_selector=LabelSelector()
     ),
 )
 

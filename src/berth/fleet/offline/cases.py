@@ -22,9 +22,9 @@ from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
 
 # --- bindings in flight ---------------------------------------------------------------------------
-# A copy of what the scheduler wrote itself counts until the watch has caught up.  It stands in for a
-# binding that was seen, never for one that was not, and in the groups of that binding only: that is
-# how Karmada's index, which knows what was seen, finds peers.
+# What the scheduler wrote counts until the watch shows it.  It replaces a binding that the watch has shown,
+# never one that it has not, and only in the groups of that binding: so Karmada's index finds peers, which
+# holds only what was watched.
 
 
 def settle(
@@ -123,10 +123,10 @@ def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[s
 
 def _verdict(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
     names, attempt = fleet.clusters.names, decision.decisive
-    rejected = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
+    refused = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
     verdict: dict[str, Any] = {
         "feasible": sorted(names[slot] for slot in np.flatnonzero(attempt.feasible)),
-        "rejected": {names[slot]: sorted(attempt.reasons(int(slot))) for slot in rejected},
+        "rejected": {names[slot]: sorted(attempt.reasons(int(slot))) for slot in refused},
         "selected": sorted(attempt.selection.names) if attempt.selection is not None else None,
         "result": _by_name(decision),
         "error": None,
@@ -145,7 +145,7 @@ def _by_name(decision: PlacementDecision) -> dict[str, int] | None:
 
 
 def _written(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
-    """What the binding says afterwards."""
+    """What a scheduler would write to the binding."""
     observed = binding.status.scheduler_observing_affinity_name or ""
     placement = binding.spec.placement or Placement()
     result = _by_name(decision)

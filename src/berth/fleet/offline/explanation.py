@@ -43,11 +43,11 @@ class ClusterExplanation:
     """One cluster.
 
     Attributes:
-        feasible: No rule rejects it.
-        selected: It was taken before replicas were assigned.
+        feasible: No rule refuses it.
+        selected: It was selected to be assigned replicas.
         replicas: What it gets; None if it gets nothing.
         current: What it has now; None if the binding is not there.
-        score: How well it is liked; None where it did not come to that.
+        score: Its score; None if it was not scored.
         room: For how many replicas more it has room; None for any number.
     """
 
@@ -60,7 +60,7 @@ class ClusterExplanation:
     current: int | None = None
     score: int | None = None
     room: int | None = None
-    rejections: tuple[ClusterRuleVerdict, ...] = ()
+    verdicts: tuple[ClusterRuleVerdict, ...] = ()
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class FleetExplanation:
         state: `RUNS`, `FITS`, `DOES_NOT_FIT`, or `SUSPENDED`.
         reason: The class of the failure, as in the Scheduled condition; None if it fits.
         attempts: The names of the cluster affinities tried, with the message of each that failed.
-        broken: What does not hold where it is now.
+        broken: The rules that are broken where it is now, in words.
     """
 
     workload: FleetWorkload
@@ -85,7 +85,7 @@ class FleetExplanation:
 
 
 def explain(simulation: FleetSimulation, workload: FleetWorkload) -> FleetExplanation:
-    """The decision about a workload that the simulation was stopped at."""
+    """Explain the decision about the workload at which the simulation was stopped."""
     fleet = simulation.fleet
     decision = workload.decision or fleet.decide(workload.key)
     error = decision.error
@@ -156,13 +156,13 @@ def _verdicts(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> li
                 current=current.get(name),
                 score=int(attempt.score[slot]) if feasible and attempt.score is not None else None,
                 room=None if free is None or free >= UNLIMITED else free,
-                rejections=_rejections(fleet, attempt, slot),
+                verdicts=_refused_by(fleet, attempt, slot),
             )
         )
     there = {each.name for each in found}
     missing = ClusterRuleVerdict("Cluster", "there is no such cluster")
     found += [
-        ClusterExplanation(name, current=replicas, rejections=(missing,))
+        ClusterExplanation(name, current=replicas, verdicts=(missing,))
         for name, replicas in current.items()
         if name not in there
     ]
@@ -170,16 +170,16 @@ def _verdicts(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> li
 
 
 def _rank(verdict: ClusterExplanation) -> tuple[object, ...]:
-    """Those that get something first, then the other feasible ones, then the rest."""
+    """The order of clusters: those that get replicas, then the other feasible ones, then the rest."""
     return (verdict.replicas is None, not verdict.selected, not verdict.feasible, -(verdict.score or 0))
 
 
-def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[ClusterRuleVerdict, ...]:
+def _refused_by(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[ClusterRuleVerdict, ...]:
     found: dict[ClusterRuleVerdict, None] = {}
     if fleet.clusters.deleting[slot]:
         found[ClusterRuleVerdict("Cluster", "the cluster is being deleted")] = None
     for rule, verdict in attempt.verdicts:
-        if verdict.rejected[slot]:
+        if verdict.refused[slot]:
             found[ClusterRuleVerdict(rule, verdict.why(slot))] = None
     return tuple(found)
 
@@ -194,7 +194,7 @@ def _room(fleet: Fleet, binding: Binding) -> Int64Array | None:
 # --- what would help ------------------------------------------------------------------------------
 # Single changes after which a binding would fit, each tried out before it is named.
 
-_MOST, _PEERS = 200, 20  # changes tried, and peers whose rules are
+_MOST, _PEERS = 200, 20  # changes that are tried, and peers whose rules are taken away for a try
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +218,13 @@ class FleetRelaxation:
         return f"{self.change} it would fit on {number} and go to {where}"
 
 
-Variant = tuple[str, dict[Key, Binding]]
+_Change = tuple[str, dict[Key, Binding]]
 
 
 def relaxations(
     fleet: Fleet, workload: FleetWorkload, workloads: Iterable[FleetWorkload]
 ) -> list[FleetRelaxation]:
-    """Every single change that Berth knows to try and that lets a workload fit; it may be one of a peer's."""
+    """The single changes that were tried and let the workload fit, among them changes of a peer's rules."""
     known = {w.key: w for w in workloads}
     found: list[FleetRelaxation] = []
     for _, (change, variants) in zip(range(_MOST), _variants(fleet, workload), strict=False):
@@ -249,15 +249,15 @@ def _plain(fleet: Fleet, key: Key) -> Binding:
     return replace(known.binding, metadata=replace(known.binding.metadata, annotations=None), spec=spec)
 
 
-def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[Variant]:
+def _variants(fleet: Fleet, workload: FleetWorkload) -> Iterator[_Change]:
     key, binding = workload.key, _plain(fleet, workload.key)
     yield from _apart(fleet, key, binding)
     for change, variant in _alone(fleet, workload, binding):
         yield change, {key: variant}
 
 
-def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[Variant]:
-    """Without an anti-affinity term: its own, which peers may have as well, or one of a peer."""
+def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[_Change]:
+    """Variants without one anti-affinity term: the workload's own (and its peers'), or that of a peer."""
     own, peers = _terms(binding), _owners(fleet, key)
     for term in own:
         variants = {peer: without for peer in peers if (without := _without(peers[peer], term)) is not None}
@@ -270,7 +270,7 @@ def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[Variant]:
 
 
 def _owners(fleet: Fleet, key: Key) -> dict[Key, Binding]:
-    """Some of those whose anti-affinity is against this workload."""
+    """Some of the workloads whose anti-affinity selects this one."""
     entry = fleet.known(key).entry
     found: dict[Key, Binding] = {}
     for term, topology, _ in fleet.index.owners(entry.label_set):
@@ -298,7 +298,7 @@ def _terms(binding: Binding) -> list[WorkloadTerm]:
 
 
 def _alone(fleet: Fleet, workload: FleetWorkload, binding: Binding) -> Iterator[tuple[str, Binding]]:
-    """Changes of the binding itself."""
+    """Variants of the binding alone."""
     placement = binding.spec.placement or Placement()
     yield from _without_groups(fleet.known(workload.key).entry.rules, binding, placement)
     near = placement.workload_affinity or WorkloadAffinity()
@@ -322,7 +322,7 @@ def _alone(fleet: Fleet, workload: FleetWorkload, binding: Binding) -> Iterator[
 def _without_groups(
     rules: WorkloadRules, binding: Binding, placement: Placement
 ) -> Iterator[tuple[str, Binding]]:
-    """Without one of Karmada's groups: it is written in the binding, and its rule in the placement."""
+    """Variants without one of Karmada's groups, which the binding names and the placement makes a rule of."""
     groups, terms = binding.spec.workload_affinity_groups, placement.workload_affinity
     for name in ("affinity", "anti_affinity"):
         for rule in getattr(rules, name):
@@ -363,7 +363,7 @@ def _with_tolerations(fleet: Fleet, binding: Binding, placement: Placement) -> I
 
 
 def _with_fewer_replicas(workload: FleetWorkload, binding: Binding) -> Iterator[tuple[str, Binding]]:
-    """As many replicas as there is room for, if it is room that is lacking."""
+    """The binding with as many replicas as there is room for, if room is what it lacks."""
     decision = workload.decision
     error = decision.error if decision is not None else None
     if decision is None or error is None or error.reason != UNSCHEDULABLE:

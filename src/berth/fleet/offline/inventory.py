@@ -1,4 +1,4 @@
-"""A fleet made of what was written down: its clusters, the bindings that policies make, and what is odd."""
+"""A fleet made of manifests: its clusters, the bindings that policies make, and remarks about mistakes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Template:
 
 @dataclass(slots=True)
 class Inventory:
-    """Everything by what it is; each with the words that say where it was written."""
+    """The objects of a fleet by kind, each with the place where it was written."""
 
     clusters: dict[str, tuple[str, MemberCluster]] = field(default_factory=dict)
     policies: dict[Key, tuple[str, LivePolicy]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Inventory:
 
 
 def fleet_of(inventory: Inventory, options: FleetOptions, *, make: bool) -> FleetSimulation:
-    """What was written down; `make` bindings as policies ask for, which on a live server its controllers do.
+    """The fleet of an inventory; `make`: also make the bindings of policies, as controllers do on a server.
 
     Raises:
         ManifestError: the binding that a policy asks for cannot be made.
@@ -63,14 +63,14 @@ def fleet_of(inventory: Inventory, options: FleetOptions, *, make: bool) -> Flee
 
 
 # --- bindings -------------------------------------------------------------------------------------
-# Policies and workloads turned into bindings, as the controllers of `berth up` do it, and what is odd.
+# Makes bindings of policies and workloads as the controllers of `berth up` do, and remarks on mistakes.
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 _SHOWN = 5
 
 
 def _workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[FleetWorkload], list[str]]:
-    """The bindings there are and those that policies make, and remarks about what will not work."""
+    """The bindings of the input and of its policies, and remarks about what will not work."""
     named = {(t.resource.api_version, t.resource.kind, *t.key): t.view.metadata for t in inventory.templates}
     found: dict[Key, FleetWorkload] = {}
     for key, (_, binding) in inventory.bindings.items():
@@ -111,7 +111,7 @@ def _make_all(inventory: Inventory, found: dict[Key, FleetWorkload]) -> Iterator
         used.add(key_of(chosen.metadata))
         key = bindings.binding_key(resource, template.key)
         if key in inventory.bindings:
-            continue  # it is as its controller left it
+            continue  # a controller has made its binding already
         if key in found:
             yield f"{template.place}: {found[key].title} has the same binding {key[1]}, this one is left out"
             continue
@@ -143,7 +143,7 @@ def _made(inventory: Inventory, template: Template, place: str, policy: LivePoli
 
 
 def _remarks(inventory: Inventory, workloads: list[FleetWorkload], options: FleetOptions) -> Iterator[str]:
-    """What is lacking in the clusters that some workload needs, and targets that are not there."""
+    """Remarks about what a workload needs and clusters lack, and about targets that do not exist."""
     if not inventory.clusters:
         yield "there is no Cluster (cluster.karmada.io/v1alpha1) in the input"
         return
@@ -174,7 +174,7 @@ def _remarks(inventory: Inventory, workloads: list[FleetWorkload], options: Flee
 
 
 def _kept_from_nobody(workloads: list[FleetWorkload], options: FleetOptions) -> Iterator[str]:
-    """Required anti-affinity that selects nobody, by a label that a workload has not: nobody would see it.
+    """Remarks about required anti-affinity that selects nobody, since a workload lacks its label.
 
     The labels of the workloads are known.
     """

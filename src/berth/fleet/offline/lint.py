@@ -44,7 +44,7 @@ class LintedPolicy:
 
     @property
     def terms(self) -> Iterator[tuple[str, WorkloadTerm, bool]]:
-        """The terms of the proposal where they are written, and whether each is of anti-affinity."""
+        """The terms of proposal 521 with their paths, and whether each is of anti-affinity."""
         annotated = annotated_affinity(self.view.metadata.annotations)
         for where, rules in (("spec.placement", self.view.spec.placement), (_ANNOTATION, annotated)):
             if rules is not None:
@@ -60,7 +60,7 @@ class FleetWorld:
 
     Attributes:
         resources: What policies may select.
-        affinity_keys: What the scheduler's --affinity-label-keys are to be; None if nobody said.
+        affinity_keys: The scheduler's --affinity-label-keys; None if they are not known.
         anti_affinity_keys: The same for anti-affinity.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -13,9 +13,8 @@ from berth.fleet.state.strategy import replicas_changed, reschedule_required
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import PODS
 from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Key, ResourceList
-
-Progress = Callable[[int, int], None]  # bindings placed, and bindings in all
 
 PLACED, STAYS, UNPLACED, SUSPENDED = "Placed", "Stays", "NotPlaced", "Suspended"
 
@@ -26,9 +25,9 @@ class FleetWorkload:
 
     Attributes:
         labels, annotations: Those of the workload and, for the latter, of the policy.
-        policy: What the binding was made by, for people.
+        policy: The policy that the binding was made by, to be shown.
         state: `PLACED`, `UNPLACED`, `STAYS` where it was, or `SUSPENDED`.
-        decision: The last one; None if none was needed.
+        decision: The last decision; None if none was needed.
     """
 
     key: Key
@@ -55,7 +54,7 @@ class FleetWorkload:
 
     @property
     def targets(self) -> Sequence[TargetCluster]:
-        """Where it is in the end."""
+        """The clusters it has in the end."""
         if self.state == PLACED and self.decision is not None:
             return self.decision.targets or ()
         return self.binding.spec.clusters or ()
@@ -92,7 +91,7 @@ def simulate(
     Args:
         simulation: Its fleet and workloads are changed.
         asked: Stop when this one is decided: the fleet is then as that decision found it.
-        progress: Told how far it is.
+        progress: Told how many bindings are placed, and how many there are.
     """
     fleet, retry = simulation.fleet, not simulation.fleet.options.compat
     for workload in simulation.workloads:
@@ -150,7 +149,7 @@ def _settle(fleet: Fleet, workload: FleetWorkload, targets: Sequence[TargetClust
 
 
 def _filled(cluster: MemberCluster, request: ResourceList, replicas: int) -> MemberCluster:
-    """The cluster with so many replicas more; one that reports no resources stays as it is."""
+    """The cluster with so many more replicas counted as used; unchanged if it reports no resources."""
     summary = cluster.status.resource_summary if cluster.status is not None else None
     if cluster.status is None or summary is None:
         return cluster
@@ -162,6 +161,6 @@ def _filled(cluster: MemberCluster, request: ResourceList, replicas: int) -> Mem
             known = allocating.get(name)
             allocating[name] = str(more if known is None else quantity.read(known).plus(more))
         except quantity.QuantityError:
-            continue  # deciding about it says so
+            continue  # the decision will report the error
     status = replace(cluster.status, resource_summary=replace(summary, allocating=allocating))
     return replace(cluster, status=status)

@@ -72,7 +72,7 @@ def _assign_by_tier(work: _Work, selection: ClusterSelection, replicas: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is to be divided, and how."""
+    """The replicas to divide, and how."""
 
     binding: Binding
     strategy: DivisionStrategy
@@ -101,7 +101,7 @@ class _Work:
             room = selection.allocatable + present
             return self._spread(selection, replicas, room, None, "failed to do fresh scale")
         if assigned > replicas:
-            # Equals are kept in the order in which they are listed.
+            # Ties stay in the order in which they are listed.
             listed = self._as_listed(selection)
             return self._spread(listed, replicas, self._present(listed), None, "failed to scale down")
         if assigned < replicas:
@@ -152,7 +152,7 @@ def _fewest(replicas: int, room: Int64Array, keep: Int64Array | None) -> BoolArr
 
 
 def _static_weights(selection: ClusterSelection, preferences: ClusterPreferences | None) -> Int64Array:
-    """The greatest weight of a rule that matches; all alike if there is none for any cluster."""
+    """For each cluster the greatest weight of a rule that matches; equal weights if no rule matches any."""
     weights = np.zeros(len(selection), dtype=np.int64)
     for rule in (preferences.static_weight_list if preferences is not None else None) or ():
         matched = matching(selection.clusters, rule.target_cluster)[selection.slots]
@@ -201,7 +201,7 @@ def divide(replicas: int, weights: Int64Array, name_ranks: Int64Array, uid: str)
     if replicas <= 0 or not len(weighty):
         return shares
     votes = weights[weighty].astype(np.float64)
-    # The quotient at the end if all remainders cancel out: it rounds every quota to the nearest integer.
+    # Where the prefix ends if all rounding cancels out: every quota is rounded to the nearest integer.
     end = float(votes.sum()) / (2 * replicas)
     seats = _seats(votes, end)
     surplus = int(seats.sum()) - replicas
@@ -245,9 +245,9 @@ def _quotient(votes: FloatArray, seats: Int64Array) -> FloatArray:
 
 
 def _seats(votes: FloatArray, end: float) -> Int64Array:
-    """How many quotients of each cluster are at least `end`."""
+    """How many quotients of each cluster are `end` or greater."""
     seats = ((votes / end + 1) / 2).astype(np.int64)
-    # Rounding may have put one that is next to the end on the wrong side.
+    # Floating point may have put a quotient beside `end` on the wrong side.
     while (short := _quotient(votes, seats) >= end).any():
         seats += short
     while (over := (seats > 0) & (_quotient(votes, seats - 1) < end)).any():

@@ -17,7 +17,7 @@ from berth.fleet.selection.ranking import ClusterSelection
 from berth.fleet.selection.select import select
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
-from berth.fleet.state.index import BindingIndex, IndexedWorkload, Places
+from berth.fleet.state.index import BindingIndex, BindingPlaces, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import reschedule_required
 from berth.fleet.state.terms import NO_RULES, TermError, WorkloadRule, derived_groups, groups_of, rules_of
@@ -28,9 +28,9 @@ from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
 
 # --- deciding one binding -------------------------------------------------------------------------
-# Which clusters are feasible, which of them are taken, how many replicas each gets.
+# The steps of a decision: feasible clusters, the selection among them, and replicas.
 
-# Of those in the way so many are named.
+# How many of the peers in the way are named.
 _NAMED = 3
 
 
@@ -39,11 +39,11 @@ class PlacementAttempt:
     """One try to place a binding: with its only cluster affinity, or with one term of several.
 
     Attributes:
-        feasible: The clusters no rule rejects.
-        verdicts: What each rule rejects, in the order of the rules.
-        score: Slot -> how well each is liked; None if it did not come to that.
-        selection: The clusters taken; None if it did not come to that.
-        targets: The outcome; None if it failed, and then `error` says why.
+        feasible: The clusters no rule refuses.
+        verdicts: What each rule refuses, in the order of the rules.
+        score: Slot -> its score; None if none was computed.
+        selection: The selected clusters; None if none were feasible, or none could be selected.
+        targets: The clusters with their replicas; None if it failed, and then `error` says why.
         founding: Affinity rules of which no peer is placed yet.
     """
 
@@ -57,15 +57,15 @@ class PlacementAttempt:
     founding: list[WorkloadRule] = field(default_factory=list)
 
     def reasons(self, slot: int) -> list[str]:
-        """Everything that speaks against a cluster, one reason a rule."""
+        """Why a cluster is refused: one reason for each rule that refuses it."""
         found: dict[str, str] = {}
         for rule, verdict in self.verdicts:
-            if rule not in found and verdict.rejected[slot]:
+            if rule not in found and verdict.refused[slot]:
                 found[rule] = verdict.why(slot)
         return list(found.values())
 
     def first_verdict(self, slot: int) -> ClusterVerdict:
-        return next(verdict for _, verdict in self.verdicts if verdict.rejected[slot])
+        return next(verdict for _, verdict in self.verdicts if verdict.refused[slot])
 
 
 @dataclass(slots=True)
@@ -102,9 +102,9 @@ class PlacementDecision:
 
     def _may_stay(self, clusters: Clusters, slot: int | None) -> bool:
         if slot is None or not clusters.exists[slot]:
-            return True  # who cleans up after a cluster needs to know who was there
+            return True  # whatever cleans up after a deleted cluster needs to see what was there
         return any(
-            all(rule in PEER_RULES for rule, verdict in attempt.verdicts if verdict.rejected[slot])
+            all(rule in PEER_RULES for rule, verdict in attempt.verdicts if verdict.refused[slot])
             for attempt in self.attempts
         )
 
@@ -133,7 +133,7 @@ def _attempt(query: PlacementQuery) -> PlacementAttempt:
     verdicts = [(rule.name, verdict) for rule in RULES for verdict in rule.verdicts(query)]
     feasible = query.clusters.schedulable
     for _, verdict in verdicts:
-        feasible &= ~verdict.rejected
+        feasible &= ~verdict.refused
     attempt = PlacementAttempt(query.affinity_name, feasible, verdicts)
     if not feasible.any():
         attempt.error = PlacementError(NO_CLUSTER_FIT, _no_cluster(query.clusters, attempt))
@@ -160,7 +160,7 @@ def _score(query: PlacementQuery) -> Int64Array:
 
 
 def _no_cluster(clusters: Clusters, attempt: PlacementAttempt) -> str:
-    """How many clusters each reason keeps out, with a few of the peers that are the cause."""
+    """A message that counts the refused clusters by reason, and names a few peers that are the cause."""
     slots = [int(slot) for slot in np.flatnonzero(clusters.schedulable)]
     counts: Counter[str] = Counter()
     peers: dict[str, dict[str, None]] = {}
@@ -189,7 +189,7 @@ class FleetBinding:
     """A binding as the fleet knows it.
 
     Attributes:
-        placement: With the rules of the annotations.
+        placement: Its placement, with the rules of the annotations added.
         problem: Why its rules cannot be followed; None if they can.
     """
 
@@ -243,7 +243,7 @@ class Fleet:
         self.index.remove(key)
         self._bindings.pop(key, None)
 
-    def _places(self, binding: Binding) -> Places:
+    def _places(self, binding: Binding) -> BindingPlaces:
         slot = self.clusters.slot
         targets = tuple(dict.fromkeys(slot(t.name) for t in binding.spec.clusters or ()))
         tasks = binding.spec.graceful_eviction_tasks or ()

@@ -22,5 +22,5 @@ RULES: tuple[ClusterRule, ...] = (
     WorkloadAntiAffinityRule(),
 )
 
-# What other workloads, not clusters, are the cause of.
+# Rules whose refusals are caused by other workloads, not by clusters.
 PEER_RULES = frozenset((WorkloadAffinityRule.name, WorkloadAntiAffinityRule.name))

@@ -1,4 +1,4 @@
-"""What every rule about clusters answers: which will not do, how good each is, what is broken, and why."""
+"""What every rule about clusters answers: which it refuses and why, its scores, and what is broken."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_SCORE = 100
 
 
 class ClusterVerdict(NamedTuple):
-    """Clusters that will not do, and for each of them why.
+    """The clusters that a rule refuses, and for each of them why.
 
     Attributes:
-        reason: In words.
-        peer: The name of a workload that is the cause; None where none is, or none is to be named.
+        reason: Slot -> why it is refused.
+        peer: Slot -> the name of a workload that is the cause; None if none is, or none is to be named.
     """
 
-    rejected: BoolArray
+    refused: BoolArray
     reason: Callable[[int], str]
     peer: Callable[[int], str] | None = None
 
@@ -58,7 +58,7 @@ class PlacementQuery:
 
     @property
     def failed(self) -> BoolArray:
-        """Clusters nothing can stay on as far as this binding goes: gone, going or tainted."""
+        """Clusters where this binding cannot stay: gone, being deleted, or with a taint against it."""
         if self._failed is None:
             tolerations = tuple(self.placement.cluster_tolerations or ())
             driven = self.where(
@@ -88,12 +88,12 @@ class PlacementQuery:
 
 
 class ClusterRule:
-    """One rule; what it does not answer, it has no opinion on."""
+    """Base of the rules; a method that a rule does not override means that it has nothing to say."""
 
     name = ""
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:  # noqa: ARG002
-        """Clusters the rule rejects."""
+        """Clusters the rule refuses."""
         return ()
 
     def score(self, query: PlacementQuery) -> Int64Array | None:  # noqa: ARG002

@@ -28,14 +28,14 @@ class ClusterAffinityRule(ClusterRule):
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for verdict in self.verdicts(query):
-            for slot in np.flatnonzero(verdict.rejected & query.targets & query.clusters.exists):
+            for slot in np.flatnonzero(verdict.refused & query.targets & query.clusters.exists):
                 yield f"{query.clusters.names[slot]} does not match the placement's cluster affinity"
 
 
 def _affinities(query: PlacementQuery) -> Sequence[ClusterAffinity] | None:
     """The affinities of which one must match; None where every cluster does.
 
-    What has no replicas takes no room, so it never overflows.
+    A resource without replicas takes no room, so it never overflows.
     """
     if query.placement.cluster_affinity is not None:
         return [query.placement.cluster_affinity]
@@ -46,7 +46,7 @@ def _affinities(query: PlacementQuery) -> Sequence[ClusterAffinity] | None:
 
 
 class TaintTolerationRule(ClusterRule):
-    """Taints keep newcomers off a cluster; what is there already is left to whoever evicts."""
+    """Taints refuse new bindings; those on the cluster already are left to the controller that evicts."""
 
     name = "TaintToleration"
 
@@ -106,8 +106,8 @@ class ClusterEvictionRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         if query.entry.leaving:
-            rejected = query.clusters.mask(query.entry.leaving)
-            yield ClusterVerdict(rejected, lambda _: "cluster(s) is in the process of eviction")
+            refused = query.clusters.mask(query.entry.leaving)
+            yield ClusterVerdict(refused, lambda _: "cluster(s) is in the process of eviction")
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for slot in query.entry.leaving:
@@ -116,7 +116,7 @@ class ClusterEvictionRule(ClusterRule):
 
 
 class SpreadConstraintRule(ClusterRule):
-    """Clusters that lack a property cannot be spread by it."""
+    """A cluster that lacks the property of a spread constraint is refused."""
 
     name = "SpreadConstraint"
 
@@ -132,7 +132,7 @@ class SpreadConstraintRule(ClusterRule):
                 yield f"{name}: {_lacks(view, fields)}"
 
 
-# The property of each field, as reasons call it.
+# The name of each field's property in reasons.
 _PROPERTIES = {"provider": "provider", "region": "region", "zone": "zones"}
 
 
@@ -152,7 +152,7 @@ def _lacks(cluster: MemberCluster | None, fields: Iterable[str]) -> str:
 
 
 class ClusterLocalityRule(ClusterRule):
-    """Where a binding is already, it had better stay."""
+    """Prefers the clusters that a binding has already."""
 
     name = "ClusterLocality"
 

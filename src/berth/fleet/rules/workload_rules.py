@@ -1,4 +1,4 @@
-"""The rules between workloads: who belongs together, and who must be kept apart."""
+"""The rules between workloads: affinity and anti-affinity."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ INCOMPARABLE = "failed to compare resource versions for ResourceBinding"
 
 
 def incomparable(query: PlacementQuery) -> ClusterVerdict:
-    """Nothing new is decided on peers of which it is not known what they are."""
+    """Refuses new clusters while copies of a peer cannot be told apart by age."""
     return ClusterVerdict(~query.targets, lambda _: INCOMPARABLE)
 
 
 def others(query: PlacementQuery, term: Term, kind: int) -> WorkloadCounts:
-    """Where the selected workloads are, the asking one left out."""
+    """The counts of the workloads that a term selects, without the one that is being placed."""
     counts = query.index.counts(term, kind)
     mine = query.entry.places[kind]
     return counts.without(mine) if mine and query.entry.label_set in term.selected else counts
@@ -36,7 +36,7 @@ def preference(
 ) -> Int64Array | None:
     """The weights of the preferences each cluster meets, scaled so that they never outweigh staying put.
 
-    Nor do those of affinity and of anti-affinity together.
+    That holds for affinity and anti-affinity together.
     """
     total: Int64Array | None = None
     for rule in rules:
@@ -53,12 +53,12 @@ def preference(
 def peer_near(
     query: PlacementQuery, peers: Iterable[IndexedWorkload], topology: str, clusters: int
 ) -> Callable[[int], str]:
-    """Names a peer that is near a cluster; all are gone through once, and only if one is asked for.
+    """Names a peer in the same domain as a cluster; the peers are searched once, when first needed.
 
     Args:
-        query: Who asks, and is no peer.
-        peers: Where to look.
-        topology: What is near.
+        query: The binding that is being placed, which is not its own peer.
+        peers: The workloads to search.
+        topology: The topology whose domains count.
         clusters: On how many clusters there are peers.
     """
 
@@ -127,14 +127,14 @@ class WorkloadAffinityRule(ClusterRule):
             allowed = _allowed(query, rule)
             if allowed is not None:
                 broken = _elsewhere(query, rule, query.targets & ~allowed)
-                for slot in np.flatnonzero(broken.rejected):
+                for slot in np.flatnonzero(broken.refused):
                     yield f"{query.clusters.names[slot]}: {broken.why(int(slot))}"
 
 
 def founding(query: PlacementQuery) -> list[WorkloadRule]:
     """The rules of which this workload would be the first to be placed: another may be so elsewhere.
 
-    Who is only on clusters that failed founds its group anew.
+    A workload that is only on failed clusters founds its group anew.
     """
     rules = query.entry.rules.affinity
     if not rules:
@@ -156,7 +156,7 @@ def _allowed(query: PlacementQuery, rule: WorkloadRule) -> BoolArray | None:
 
 
 def _standing(query: PlacementQuery, term: Term, counts: WorkloadCounts) -> WorkloadCounts:
-    """The counts without what has failed: clusters that a member had to leave, and who is on no other."""
+    """The counts without the clusters that failed or that a member had to leave."""
     failed = query.failed
     lost = {slot for slot in counts.by_slot if failed[slot]}
     lost.update(slot for slot in query.index.counts(term, LEAVING).by_slot if slot in counts.by_slot)
@@ -170,7 +170,7 @@ def _standing(query: PlacementQuery, term: Term, counts: WorkloadCounts) -> Work
 
 
 def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
-    """Clusters this workload is on, but members that had to leave them found another place since."""
+    """Clusters of this workload that other members had to leave, and have since been placed elsewhere."""
     term = query.index.term(rule)
     left = [slot for slot in query.index.counts(term, LEAVING).by_slot if query.targets[slot]]
     if left and rule.everyone:
@@ -180,16 +180,16 @@ def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
     return query.clusters.mask(())
 
 
-def _elsewhere(query: PlacementQuery, rule: WorkloadRule, rejected: BoolArray) -> ClusterVerdict:
+def _elsewhere(query: PlacementQuery, rule: WorkloadRule, refused: BoolArray) -> ClusterVerdict:
     if rule.group is None:
         place = "cluster" if rule.topology == CLUSTER else f"cluster's {rule.topology}"
         return ClusterVerdict(
-            rejected, lambda _: f"no workload that matches {rule.selector} is on the {place}"
+            refused, lambda _: f"no workload that matches {rule.selector} is on the {place}"
         )
     if not query.options.name_peers:
-        return ClusterVerdict(rejected, lambda _: TOGETHER)
+        return ClusterVerdict(refused, lambda _: TOGETHER)
     term = query.index.term(rule)
-    return ClusterVerdict(rejected, lambda _: TOGETHER, lambda slot: first_elsewhere(query, term, slot))
+    return ClusterVerdict(refused, lambda _: TOGETHER, lambda slot: first_elsewhere(query, term, slot))
 
 
 # --- apart ----------------------------------------------------------------------------------------
@@ -210,19 +210,19 @@ class WorkloadAntiAffinityRule(ClusterRule):
         if ANTI_AFFINITY_GROUP in query.incomparable:
             yield incomparable(query)
         for taken in _taken(query):
-            yield taken._replace(rejected=taken.rejected & ~query.targets)
+            yield taken._replace(refused=taken.refused & ~query.targets)
 
     def score(self, query: PlacementQuery) -> Int64Array | None:
         return preference(query, query.entry.rules.preferred_anti_affinity, PRESENT, against=True)
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for taken in _taken(query):
-            for slot in np.flatnonzero(taken.rejected & query.targets):
+            for slot in np.flatnonzero(taken.refused & query.targets):
                 yield f"{query.clusters.names[slot]}: {taken.why(int(slot))}"
 
 
 def _taken(query: PlacementQuery) -> Iterator[ClusterVerdict]:
-    """Clusters near which a peer is: first those its own rules are against, then those against it."""
+    """Clusters whose domain has a peer: by its own anti-affinity first, then by that of the peers."""
     entry = query.entry
     for rule in entry.rules.anti_affinity:
         term = query.index.term(rule)

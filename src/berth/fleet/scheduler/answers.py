@@ -1,4 +1,4 @@
-"""What the server answers to the requests for bindings, and what follows from it."""
+"""Takes the server's answers to requests for bindings, and does what follows from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.kube.karmada import Binding
 from berth.kube.well_known import SCHEDULER_ERROR
 from berth.machines.contract import Action, Outcome
 
-# Seconds after which the watch should have shown who was faster.
+# Seconds after a conflict until the watch should have shown the newer version.
 _SOON = 0.05
 
 
@@ -40,7 +40,7 @@ class BindingAnswers:
                 self._retry(record, outcome, force=False)
 
     def _retry(self, record: BindingRecord, outcome: Outcome, *, force: bool) -> None:
-        """Let the queue know, and come back for what failed; with `force` for a new decision."""
+        """Tell the queue that a request failed, so that it is tried later; with `force` by a new decision."""
         self._state.queue.finished(record.key, ok=not outcome.busy, at=outcome.at, wait=outcome.retry_after)
         if not outcome.ok and not outcome.missing and not outcome.busy:
             when = outcome.at + (_SOON if outcome.conflict else record.next_delay())
@@ -62,7 +62,7 @@ class BindingAnswers:
         self._state.queue.add_at(record.key, outcome.at + pause)
 
     def _complain(self, record: BindingRecord, problem: str, now: float) -> None:
-        """Say what keeps a binding from claiming its group, if waiting alone will not help."""
+        """Report what keeps a binding from claiming its group, if waiting will not help."""
         binding = self._state.cache.bindings[record.key]
         condition = ScheduledCondition(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
         if problem and not patches.already_said(binding, condition):
@@ -73,7 +73,7 @@ class BindingAnswers:
         if outcome.ok:
             record.condition = None
             self._absorb(record, outcome)
-            # To say it took a turn in which something else may have been due.
+            # Writing the condition took the place of another request that may be due.
             if not record.is_at_rest:
                 self._state.queue.add_at(
                     record.key, outcome.at if record.retry_at is None else record.retry_at
@@ -107,7 +107,7 @@ class BindingAnswers:
         self._state.metrics.end_to_end.labels(result, write.kind).observe(self._state.timer() - write.since)
 
     def _looked_up(self, record: BindingRecord, outcome: Outcome) -> None:
-        """What became of a write that nobody answered."""
+        """Take the binding that was read to find out whether an unanswered write was carried out."""
         ok = outcome.ok or outcome.missing
         if ok:
             record.confirm()
@@ -117,7 +117,7 @@ class BindingAnswers:
         self._state.queue.finished(record.key, ok=ok, at=outcome.at, wait=outcome.retry_after)
 
     def _refused(self, record: BindingRecord, outcome: Outcome) -> None:
-        """Say why the server did not take a decision, unless it will by itself."""
+        """Report why the server refused a write, unless a retry alone will help."""
         if outcome.missing or outcome.conflict or outcome.code == 429:
             return
         quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
@@ -129,11 +129,11 @@ class BindingAnswers:
             self._state.queue.add(record.key)
 
     def _absorb(self, record: BindingRecord, outcome: Outcome) -> Binding | None:
-        """Take over the binding in an answer, which the watch may show later."""
+        """Take in the binding of an answer, which may come before the watch shows it."""
         if not outcome.body or not outcome.ok:
             return None
         known, answer = self._state.cache.bindings[record.key], outcome.decode(Binding)
         seen = self._state.cache.see(record.key, answer)
         if seen and answer.metadata.generation != known.metadata.generation:
-            self._state.reconsider(record.key)  # the watch will show nothing new
+            self._state.reconsider(record.key)  # the watch will not bring an event for it
         return answer

@@ -51,12 +51,12 @@ _AFTER: dict[BindingPhase, tuple[BindingPhase, ...]] = {
     UNSCHEDULABLE: (PENDING,),
     SETTLED: (PENDING,),
 }
-# Karmada's: a failed attempt is repeated after 1 s, then 2 s, up to 10 s.
+# Karmada's backoff: a failed attempt is repeated after 1 s, then 2 s, up to 10 s.
 _BACKOFF = Backoff(first=1.0, longest=10.0)
 
 
 class ClaimStep(Enum):
-    """What is asked, or has to be asked next."""
+    """The steps of a claim: the request that is under way or comes next."""
 
     CREATE = "create the Lease"
     READ = "read the Lease of somebody else"
@@ -68,13 +68,13 @@ class ClaimStep(Enum):
 
 @dataclass(slots=True)
 class GroupClaim:
-    """A claim that is not decided yet.
+    """A claim that is neither granted nor refused yet.
 
     Attributes:
-        version: Of the binding, when the Lease was last written: what is granted is so for this version only.
-        lease: That of somebody else.
-        late: The binding it was made for, which does not show where the group is.
-        problem: What the server has against it.
+        version: The binding's version when the Lease was last written; a grant is for this version alone.
+        lease: The Lease of another claimant.
+        late: The binding that the other Lease is for, which does not show where the group is.
+        problem: Why the server refuses the Lease.
     """
 
     rule: WorkloadRule
@@ -90,7 +90,7 @@ class PlacementWrite:
     """A decision on its way to the server.
 
     Attributes:
-        kind: What metrics call the way it came about.
+        kind: The kind of scheduling, for metrics.
         condition: What the status has to say once it is written.
         follows: Peers that have to move after it.
     """
@@ -110,13 +110,13 @@ class BindingRecord:
         request: The number of the request under way; 0 if there is none.
         forced: Why to decide, whatever the binding says; empty if there is no such reason.
         retry_at: When to decide once more, whatever is said meanwhile.
-        patience_until: Until when it waits for its workload to be seen; None if it need not.
+        patience_until: Until when to wait for its workload to be seen; None if there is no need.
         failures: Attempts in a row that came to nothing.
         condition: What its status still has to say.
         claim: The claim under way, while `CLAIMING`.
         granted: The names of the claims it has, and the version of the binding each is for.
         write: While `WRITING`.
-        followers: Who waits to know where it is put.
+        followers: Bindings that wait to know where it is put.
     """
 
     key: Key
@@ -139,7 +139,7 @@ class BindingRecord:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether it counts where it was decided to be, not where the server has it."""
+        """Whether it counts where it was decided to be, although the server has not confirmed that."""
         return self.phase in (WRITING, CONFIRMING)
 
     def next_delay(self) -> float:
@@ -150,19 +150,19 @@ class BindingRecord:
     # --- transitions ------------------------------------------------------------------
 
     def reconsider(self, reason: str = "") -> None:
-        """It, or something that may matter to it, changed; with a reason it is decided in any case."""
+        """The binding, or something that matters to it, may have changed; a reason forces a new decision."""
         self.forced = reason or self.forced
         if self.phase in _DECIDED:
             self._enter(PENDING)
 
     def begin_decision(self) -> None:
-        """Its turn has come."""
+        """Decide now: what forced or timed the decision is done with."""
         self.forced, self.retry_at = "", None
         if self.phase is not PENDING:
             self._enter(PENDING)
 
     def follow(self, reason: str) -> None:
-        """It is decided as soon as it is known where a peer is."""
+        """Wait until it is known where a peer is, and decide then."""
         self.forced = reason
         self._enter(FOLLOWING)
 
@@ -171,7 +171,7 @@ class BindingRecord:
         self._enter(CLAIMING)
 
     def grant_claim(self, name: str) -> None:
-        """The server gave it the Lease; it is decided anew."""
+        """The Lease was granted; decide anew."""
         if self.claim is not None:
             self.granted[name] = self.claim.version
         self.end_claim()
@@ -186,7 +186,7 @@ class BindingRecord:
         self._enter(WRITING)
 
     def end_write(self, *, current: bool) -> None:
-        """The server took it; unless the binding changed meanwhile, it is decided on."""
+        """The server accepted the write; that settles the binding unless it has changed meanwhile."""
         write, self.write = self.write, None
         if write is None:
             raise AssertionError(self)
@@ -199,17 +199,17 @@ class BindingRecord:
             self._enter(UNSCHEDULABLE)
 
     def lose_write(self) -> None:
-        """Nobody answered: it may have been done."""
+        """There was no answer: the write may have been carried out."""
         self.write = None
         self._enter(CONFIRMING)
 
     def refuse_write(self) -> None:
-        """The server did not take it: it is decided again, on what is known by then."""
+        """The server refused the write: decide again, by what is known then."""
         self.write, self.forced = None, "the last decision could not be written"
         self._enter(PENDING)
 
     def confirm(self) -> None:
-        """It is known again what the server has."""
+        """The server's state is known again after a write without an answer."""
         self.forced = "the last decision may not have been written"
         self._enter(PENDING)
 

@@ -30,7 +30,7 @@ from berth.kube.well_known import ADDED, DELETED
 from berth.machines.cache import take
 from berth.machines.contract import Event
 
-# What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
+# What objects are decoded to: Karmada's to all that matters to placing, others to their metadata.
 VIEWS: dict[Resource, type[Any]] = {
     CLUSTERS: MemberCluster,
     RESOURCE_BINDINGS: Binding,
@@ -40,7 +40,7 @@ VIEWS: dict[Resource, type[Any]] = {
     NAMESPACES: Namespace,
 }
 
-# No resource of the server: by it the scheduler hears of kinds that it cannot list or watch.
+# A made-up resource, whose events tell the scheduler about kinds that cannot be listed or watched.
 UNLISTED_KINDS = Resource("berth.dev", "v1", "unlistedkinds", "UnlistedKind")
 _WHY = "why"
 
@@ -53,11 +53,11 @@ class FleetCache:
 
     Args:
         options: How bindings are placed.
-        moved: Called with each workload that comes, moves or goes, and as it was and is if its rules change.
+        moved: Called with each workload that comes, moves or goes; if its rules change, with both states.
 
     Attributes:
         watched: The kinds, by apiVersion and kind, whose workloads are watched for their labels.
-        unlisted: The kinds whose objects are not known as they are now, and why.
+        unlisted: The kinds whose objects are not up to date, and why.
     """
 
     def __init__(self, options: FleetOptions, moved: Callable[[IndexedWorkload], None]) -> None:
@@ -76,7 +76,7 @@ class FleetCache:
     # --- events -------------------------------------------------------------------
 
     def handle(self, event: Event) -> set[Key]:
-        """Take note; the bindings of which more is known now, besides the one that changed itself."""
+        """Take an event in; returns the other bindings that it tells more about."""
         resource, gone = event.resource, event.change == DELETED
         said = event.object.metadata
         if resource in (POLICIES, CLUSTER_POLICIES):
@@ -122,7 +122,7 @@ class FleetCache:
         self._index(key)
 
     def settle(self, key: Key) -> None:
-        """The server has answered: what is seen counts again."""
+        """Count a binding where the watch shows it: the server has answered."""
         if self._assumed.pop(key, None) is not None and key in self.bindings:
             self._index(key)
 
@@ -132,7 +132,7 @@ class FleetCache:
         return self._assumed.keys()
 
     def unconfirmed(self, key: Key) -> Key | None:
-        """A peer this binding would go with, of which it is not certain yet that it is where it was put."""
+        """A peer that this binding would follow, and whose placement the server has not confirmed yet."""
         index = self.fleet.index
         entry = index.get(key)
         if entry is None or not entry.rules.affinity or not self._assumed:
@@ -152,7 +152,7 @@ class FleetCache:
         return late or (policy is not None and policy not in self._policies)
 
     def unseen_labels(self, key: Key) -> str | None:
-        """Why a binding's required rules cannot be followed: something we cannot see; None if they can.
+        """Why a binding's required rules cannot be followed: objects that are not visible; None if they can.
 
         It may be its own labels, which tell whom it belongs with and who keeps it off, those of a workload
         that is placed already or of a namespace, its policy, or where others are.
@@ -162,7 +162,7 @@ class FleetCache:
         known = self.fleet.known(key)
         rules = known.entry.rules.affinity + known.entry.rules.anti_affinity
         if groups_of(known.binding):
-            rules = tuple(rule for rule in rules if rule.group is None)  # Karmada looked at the labels itself
+            rules = tuple(rule for rule in rules if rule.group is None)  # the binding names its groups
         for kind, why in self.unlisted.items():
             if self._depends(known, rules, kind):
                 return (
@@ -269,7 +269,7 @@ def referred_kind(event: Event) -> WorkloadKind | None:
 
 
 def unlisted_kind(kind: WorkloadKind, why: str | None) -> Event:
-    """Objects of a kind are not known as they are now, and why; or, with None, they are."""
+    """The event that tells why objects of a kind are not up to date; None: they are again."""
     metadata = ObjectMeta(namespace=kind[0], name=kind[1], annotations={_WHY: why} if why else None)
     return Event(UNLISTED_KINDS, ADDED if why else DELETED, PartialObjectMetadata(metadata=metadata))
 

@@ -31,7 +31,7 @@ RETRY = 1.0  # seconds between two looks at a group that somebody else is foundi
 
 
 def claim_name(rule: WorkloadRule) -> str:
-    """The same for every scheduler and every member of a group."""
+    """The name of a group's Lease, the same for every scheduler and every member."""
     named = repr((sorted(rule.namespaces), str(rule.namespace_selector), str(rule.selector), rule.topology))
     return f"berth-fleet-{hashlib.sha256(named.encode()).hexdigest()[:20]}"
 
@@ -50,7 +50,7 @@ def expired(lease: Lease, now: float) -> bool:
 
 
 def is_spent(lease: Lease, holder: Binding) -> bool:
-    """Whether the binding that a claim was made for changed since: by this claim nothing can be written."""
+    """Whether the binding has changed since the claim, so that nothing can be written by it any more."""
     version = (lease.metadata.annotations or {}).get(CLAIMED_VERSION)
     return version is not None and version != holder.metadata.resource_version
 
@@ -122,7 +122,7 @@ class GroupClaims:
         return Create(resource=LEASES, key=key, at=(at[0], ""), body=body, why=why)
 
     def _fence(self, key: Key, late: Binding, now: float) -> Patch:
-        """A change of the binding that was to found the group: of this version, or not at all."""
+        """Change the binding that was to found the group, in this version only, so that late writes fail."""
         at = key_of(late.metadata)
         said = {CLAIM_TAKEN_OVER: f"{holder(key)} by {self._identity} at {micro_stamp(now)}"}
         body = {"metadata": {"resourceVersion": late.metadata.resource_version, "annotations": said}}
@@ -150,7 +150,7 @@ class GroupClaims:
         return new_object(LEASES, metadata, spec=spec)
 
     def answered(self, record: BindingRecord, outcome: Outcome) -> None:
-        """Learn what became of a request, unless the claim was given up meanwhile."""
+        """Take the answer to a claim's request, unless the claim was given up meanwhile."""
         claim = record.claim
         if claim is None:
             return
@@ -168,7 +168,7 @@ class GroupClaims:
             case ClaimStep.LOOK:
                 self._looked(record, claim, outcome)
             case ClaimStep.FENCE if outcome.ok or outcome.missing:
-                claim.step = ClaimStep.TAKE  # who claimed before cannot write what was decided before
+                claim.step = ClaimStep.TAKE  # the earlier claimant's late write would fail now
             case ClaimStep.FENCE:
                 claim.step = ClaimStep.READ if outcome.conflict else ClaimStep.WAIT
 
@@ -194,20 +194,20 @@ class GroupClaims:
     # --- inside -------------------------------------------------------------------
 
     def _read(self, record: BindingRecord, claim: GroupClaim, outcome: Outcome) -> None:
-        """Somebody claimed the group before."""
+        """Take in the Lease of another claimant."""
         if not outcome.ok:
             claim.step = ClaimStep.CREATE if outcome.missing else ClaimStep.WAIT
             return
         claim.lease = outcome.decode(Lease)
         if holder_of(claim.lease) == record.key:
-            claim.step = ClaimStep.TAKE  # by us; somebody may be about to take it over
+            claim.step = ClaimStep.TAKE  # it is ours; another may be about to take it over
         elif not self._cache.fleet.founds(record.key, claim.rule):
-            self.forget(record)  # it is seen now where the group is
+            self.forget(record)  # by now it is known where the group is
         else:
             claim.step = ClaimStep.LOOK
 
     def _looked(self, record: BindingRecord, claim: GroupClaim, outcome: Outcome) -> None:
-        """Is the claim's binding placed with the group, though it was not seen yet, or can it still be?"""
+        """Take the other claimant's binding: it may be placed already though the watch has not shown it."""
         lease = claim.lease
         if lease is None:
             raise AssertionError(record)
@@ -220,7 +220,7 @@ class GroupClaims:
             known, binding = self._cache.bindings.get(other), outcome.decode(Binding)
             fresh = known is None or known.metadata.generation != binding.metadata.generation
             if self._cache.see(other, binding) and fresh:
-                self.released.append(other)  # nobody else will say so
+                self.released.append(other)  # no event will wake it
             if not self._cache.fleet.founds(record.key, claim.rule):
                 self.forget(record)
             elif is_spent(lease, binding):
@@ -233,6 +233,6 @@ class GroupClaims:
 
 
 def _problem(outcome: Outcome) -> str:
-    """What no mere waiting will change."""
+    """The reason if the server refuses the Lease and waiting will not help."""
     expected = outcome.ok or outcome.exists or outcome.conflict or outcome.missing
     return "" if expected or outcome.busy else outcome.message

@@ -33,14 +33,15 @@ from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.rates import earliest
 from berth.machines.recorder import EVENT
 
-# Decisions between two looks at the events.
+# Decisions in a row before events are read again.
 _BATCH = 32
-# How long a binding waits for what other watches bring: its workload, its policy, kinds that were in trouble.
+# Seconds that a binding waits for its workload, its policy, or a kind whose watch has failed.
 PATIENCE = 2.0
-# Seconds until a binding is tried again that found no room; Karmada's.
+# Seconds until a binding that found no room is tried again, as in Karmada.
 _NO_ROOM = 300.0
 
-Tell = Callable[[Key, str, "PlacementDecision"], None]  # a binding, why it was looked at, what was decided
+# Told of a binding, why it was looked at and what was decided.
+TellDecision = Callable[[Key, str, "PlacementDecision"], None]
 
 
 class FleetScheduler:
@@ -56,7 +57,7 @@ class FleetScheduler:
         identity: str = "berth-fleet",
         metrics: FleetMetrics | None = None,
         timer: Callable[[], float] = time.perf_counter,
-        tell: Tell | None = None,
+        tell: TellDecision | None = None,
     ) -> None:
         self.settings = settings or FleetSettings()
         self._state = FleetSchedulerState(self.settings, metrics or FleetMetrics(), identity, timer)
@@ -100,7 +101,7 @@ class FleetScheduler:
         record = self._state.record(key)
         ours = is_ours(binding, self.settings)
         if not ours or binding.metadata.deletion_timestamp is not None:
-            self._state.claims.forget(record)  # it will not found its group: others may
+            self._state.claims.forget(record)  # others may found its group now
         if known is not None and known.metadata.generation != binding.metadata.generation:
             record.reconsider()
         if not ours:
@@ -115,7 +116,7 @@ class FleetScheduler:
             self._learned(key)
 
     def _learned(self, key: Key) -> None:
-        """Other rules or labels: they matter to who is not placed, and to whoever waits for a peer."""
+        """Rules or labels have changed: wake unplaced bindings and those that wait for a peer."""
         binding = self.cache.bindings.get(key)
         if binding is None or not is_ours(binding, self.settings):
             return
@@ -159,7 +160,7 @@ class FleetScheduler:
         return actions + self._state.recorder.take(now)
 
     def _line_up(self, now: float) -> None:
-        """Put what is due into the line, by priority."""
+        """Put the bindings that are due into the queue by priority."""
         while self._state.claims.released:
             key = self._state.claims.released.pop()
             if key in self.cache.bindings:
@@ -183,7 +184,7 @@ class FleetScheduler:
         if binding is None:
             return None
         record = self._state.record(key)
-        if record.phase is BindingPhase.CONFIRMING:  # others may be waiting to know where it is
+        if record.phase is BindingPhase.CONFIRMING:  # first: peers may wait to know where it is
             lookup = Get(resource=binding_resource(key), key=key)
             return self._state.request(record, BindingPurpose.LOOKUP, lookup)
         if not is_ours(binding, self.settings):
@@ -207,7 +208,7 @@ class FleetScheduler:
         return None
 
     def _is_early(self, record: BindingRecord, now: float) -> bool:
-        """Whether to wait for what a binding is placed by: the labels of its workload may decide."""
+        """Whether to wait because labels of its workload or its policy are not known yet."""
         if not self.cache.unseen(record.key) and self.cache.unseen_labels(record.key) is None:
             record.patience_until = None
             return False
@@ -237,7 +238,7 @@ class FleetScheduler:
         started = self._state.timer()
         decision = self.fleet.decide(key, unknown=self.cache.unseen_labels(key))
         self._state.metrics.seconds.observe(self._state.timer() - started)
-        # Who stays where it is founds nothing, and would only hold up those who have to leave.
+        # A binding that stays where it is founds no group, and must not hold up those that have to leave.
         founds = self.settings.claim_groups and not patches.stays(binding, decision.targets)
         founding = decision.decisive.founding if founds else []
         claim = self._state.claims.needed(record, binding, founding)
@@ -322,7 +323,7 @@ class FleetScheduler:
             self._answers.take(action, outcome)
 
     def validate(self) -> None:
-        """Check that what is known of bindings agrees."""
+        """Check that the records of bindings are consistent."""
         self._state.validate()
 
 
@@ -342,7 +343,7 @@ def _left_behind(fleet: Fleet, key: Key, binding: Binding, targets: Iterable[Tar
 
 
 def _companions(fleet: Fleet, key: Key) -> tuple[Key, ...]:
-    """Who has to follow once this binding, which had to leave a cluster, has found another."""
+    """The peers that have to follow this binding, which had to leave a cluster and has found another."""
     entry = fleet.index.get(key)
     if entry is None or not entry.leaving or not fleet.options.group_failover:
         return ()

@@ -1,4 +1,4 @@
-"""What is written to a binding, in Karmada's words."""
+"""The patches of bindings, in Karmada's wording."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUCCESS, QUOTA_EXCEEDED = "Success", "QuotaExceeded"
 SUCCEEDED, FAILED = "ScheduleBindingSucceed", "ScheduleBindingFailed"
 SUCCESS_MESSAGE = "Binding has been scheduled successfully."
 WAITING_MESSAGE = "Binding waits for another one of its affinity group to be placed"
-# Who asks for, and why, a cluster to be left that others of the group had to leave.
+# Producer and reason of an eviction task for a cluster that peers of the group had to leave.
 PRODUCER, FAILOVER = "BerthFleet", "AffinityGroupFailover"
 
 
@@ -32,7 +32,7 @@ _LONGEST = 32768
 
 @dataclass(frozen=True, slots=True)
 class ScheduledCondition:
-    """What the status has to say.
+    """The Scheduled condition to write, with what else belongs into the status.
 
     Attributes:
         affinity_name: The term of the cluster affinities that was used; None to leave it as it is.
@@ -54,7 +54,7 @@ class ScheduledCondition:
 
 
 def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterable[str] = ()) -> RawObject:
-    """The change that puts a binding on its clusters; of the version it was decided on, or not at all.
+    """The patch that sets a binding's clusters; a conflict if the binding has changed since the decision.
 
     Args:
         binding: As it was when this was decided.
@@ -106,7 +106,7 @@ def status_patch(binding: Binding, verdict: ScheduledCondition, now: float) -> R
     status: RawObject = {"conditions": conditions.list()}
     if verdict.ok:
         status["schedulerObservedGeneration"] = binding.metadata.generation or 0
-        # Who asked for it to be rescheduled learns by the time that it was, though nothing had to change.
+        # A requested rescheduling is done even if nothing changes: lastScheduledTime tells that.
         if verdict.changed or not binding.status.last_scheduled_time or reschedule_required(binding):
             status["lastScheduledTime"] = stamp(now)
     if verdict.affinity_name is not None:
@@ -115,12 +115,12 @@ def status_patch(binding: Binding, verdict: ScheduledCondition, now: float) -> R
 
 
 def observed_patch(binding: Binding) -> RawObject:
-    """Says only that nothing had to be done about the newest generation."""
+    """A status patch that only sets the observed generation: nothing had to be done for it."""
     return {"status": {"schedulerObservedGeneration": binding.metadata.generation or 0}}
 
 
 def already_said(binding: Binding, verdict: ScheduledCondition | None) -> bool:
-    """Whether the status says all this of this generation; None is nothing to say."""
+    """Whether the status has this condition for the present generation already; always for None."""
     if verdict is None:
         return True
     status = binding.status
@@ -132,7 +132,7 @@ def already_said(binding: Binding, verdict: ScheduledCondition | None) -> bool:
 
 
 def waiting(binding: Binding, peer: str = "") -> ScheduledCondition | None:
-    """What to say while a peer comes first; None unless the status says that it is placed and it is not."""
+    """The condition while it waits for a peer; None unless the status wrongly says that it is placed."""
     if binding.spec.clusters or true_condition(binding.status.conditions, SCHEDULED) is None:
         return None
     return ScheduledCondition(UNSCHEDULABLE, f"{WAITING_MESSAGE}{f': {peer}' if peer else ''}.")

@@ -23,12 +23,12 @@ from berth.kube.karmada import (
 from berth.kube.objects import Key
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
-# Labels of bindings that a policy, or another binding, made.
-CLAIMED_BY = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
-# What metrics call the two ways to come to a decision.
+# Labels that mark a binding as made by a policy or by another binding.
+CLAIMING_LABELS = (POLICY_ID, CLUSTER_POLICY_ID, "binding.karmada.io/managed-by")
+# The kinds of scheduling, as metrics name them.
 RECONCILE, SCALE = "ReconcileSchedule", "ScaleSchedule"
 
-# What of a placement decides in any case; of several cluster affinities it is the one that was used.
+# Fields of a placement whose change always needs a decision; of the cluster affinities only the one used.
 _DECIDING = ("cluster_affinity", "cluster_tolerations", "spread_constraints", "replica_scheduling")
 
 _decode = msgspec.json.Decoder(Placement).decode
@@ -41,7 +41,7 @@ def is_ours(binding: Binding, settings: FleetSettings) -> bool:
     if spec.suspension is not None and spec.suspension.scheduling:
         return False
     labels = binding.metadata.labels or {}
-    return not settings.claimed_only or any(labels.get(label) for label in CLAIMED_BY)
+    return not settings.claimed_only or any(labels.get(label) for label in CLAIMING_LABELS)
 
 
 def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) -> tuple[str, str] | None:
@@ -83,7 +83,7 @@ def applied_placement(binding: Binding) -> Placement | None:
 
 
 def _placement_changed(binding: Binding, placement: Placement) -> bool:
-    """Whether the placement is another than the one applied last, as far as it decides anything."""
+    """Whether the placement differs from the one applied last in a field that decisions depend on."""
     if not (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT):
         return True
     applied = applied_placement(binding)
@@ -104,12 +104,12 @@ def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
 
 # --- when clusters change -------------------------------------------------------------------------
 
-# Going through so many bindings takes long enough to wait for further changes first.
+# With so many bindings it pays to wait for further changes before going through all of them.
 _MANY, _PAUSE = 2_000, 1.0
 
 
 class ChangedClusters:
-    """The changes of clusters since the bindings they may matter to were looked for, once for many."""
+    """Collects changes of clusters, so that the affected bindings are searched once for many changes."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -122,7 +122,7 @@ class ChangedClusters:
         self._changed.add(name)
 
     def reported(self) -> None:
-        """A cluster told what it has left: room may have come free."""
+        """A cluster reported its resources: there may be more room."""
         self._room = True
 
     def due(self) -> float | None:

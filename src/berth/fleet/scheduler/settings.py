@@ -1,4 +1,4 @@
-"""What can be set about the fleet's scheduler, and what it counts."""
+"""The settings and metrics of the fleet's scheduler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FleetSettings:
         scheduler_names: Whose bindings are scheduled. One without a name belongs to ``default-scheduler``.
         retry_blocked: A binding that fits nowhere is tried again when a peer leaves or moves.
         claim_groups: The first member of a group claims it with a Lease: two schedulers cannot split it.
-        claimed_only: Leave bindings alone that no policy made.
+        claimed_only: Ignore bindings that no policy has made.
     """
 
     options: FleetOptions = field(default_factory=FleetOptions)

@@ -1,4 +1,4 @@
-"""What the fleet's scheduler knows, and what is done to it in more than one place."""
+"""The state of the fleet's scheduler, and the changes to it that several parts make."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class UnschedulableBindings:
         take(self._by_labels, entry.label_set, key)
 
     def concerned(self, entry: IndexedWorkload) -> Iterator[Key]:
-        """Those that may fit when a workload comes, moves or goes: it or they have a term about the other."""
+        """Bindings that may fit when a workload comes, moves or goes: one of the two selects the other."""
         if not self._entries:
             return
         self._keep_up()
@@ -75,7 +75,7 @@ class UnschedulableBindings:
                 yield from self._by_labels.get(label_set, ())
 
     def _keep_up(self) -> None:
-        """The label sets of those who wait are others since more labels are indexed."""
+        """Renew the label sets of waiting bindings after more labels were indexed."""
         if self._relabelled != self._index.relabelled:
             self._relabelled = self._index.relabelled
             self._by_labels.clear()
@@ -104,7 +104,7 @@ class FleetSchedulerState:
         self.cache = FleetCache(settings.options, self._moved)
         self.fleet = self.cache.fleet
         self.unschedulable = UnschedulableBindings(self.fleet.index)
-        # Users look events up by the scheduler's name.
+        # Events carry the scheduler's name, by which users look for them.
         self.recorder = Recorder(min(settings.scheduler_names, default="berth-fleet"))
         self.claims = GroupClaims(self.cache, identity)
         self.records: dict[Key, BindingRecord] = {}
@@ -146,13 +146,13 @@ class FleetSchedulerState:
         self.queue.add(key)
 
     def force(self, key: Key, reason: str, why: str) -> None:
-        """Decide about a binding, whatever it says itself; `why` is for metrics."""
+        """Decide anew about a binding even if it has not changed; `why` is for metrics."""
         if key in self.cache.bindings:
             self.record(key).reconsider(reason)
             self.enqueue(key, why)
 
     def retry_at(self, record: BindingRecord, when: float) -> None:
-        """Decide again at that time, whatever is said meanwhile."""
+        """Decide again at that time, even if nothing changes until then."""
         record.retry_at = when
         self.queue.add_at(record.key, when)
 
@@ -176,7 +176,7 @@ class FleetSchedulerState:
     def report(
         self, record: BindingRecord, condition: ScheduledCondition | None, now: float
     ) -> Action | None:
-        """Write the condition, unless the status says all that already."""
+        """Write the condition, unless the status has it already."""
         binding = self.cache.bindings[record.key]
         record.condition = condition = None if patches.already_said(binding, condition) else condition
         if condition is None:
@@ -184,7 +184,7 @@ class FleetSchedulerState:
         return self.patch(record, BindingPurpose.STATUS, patches.status_patch(binding, condition, now))
 
     def release_followers(self, record: BindingRecord) -> None:
-        """It is known now where a binding is: who waited to follow it may."""
+        """It is known now where a binding is: wake those that wait to follow it."""
         self.cache.settle(record.key)
         for follower in record.followers:
             self.queue.add(follower)

@@ -92,7 +92,7 @@ class Room(ClusterColumns):
             if view is not None:
                 self._take(slot, view)
         except quantity.QuantityError:
-            self._forget(slot)  # no API server would have stored that: it counts as no report
+            self._forget(slot)  # not a valid quantity: counts as no report
 
     def _take(self, slot: int, view: MemberCluster) -> None:
         summary = view.status.resource_summary if view.status is not None else None
@@ -112,7 +112,7 @@ class Room(ClusterColumns):
         self, slot: int, models: list[ResourceModel], modelings: list[AllocatableModeling]
     ) -> None:
         if not models or any((m.count or 0) < 0 for m in modelings):
-            return  # not usable: Karmada falls back on the summary
+            return  # not usable: fall back on the summary, as Karmada does
         self.modelled[slot] = True
         counts: dict[int, int] = {}
         for m in modelings:

@@ -38,9 +38,9 @@ class ClusterSelection:
 
     Attributes:
         slots: Which clusters.
-        score: How well each is liked; greater is better.
+        score: Its score; greater is better.
         allocatable: The replicas it could take besides those it has.
-        available: The same, with those it has.
+        available: The same, plus those it has.
         tier: 0 for the clusters of the affinity itself, n for those of its n-th overflow affinity.
     """
 

@@ -135,7 +135,7 @@ def _spread(
     if not others:
         return select_by_cluster(ranking, cluster_limit, demand)
     if len(others) == 1 and _is_partition(others[0]):
-        # Each group takes a cluster at least.
+        # Each group needs at least one cluster.
         limit = replace(others[0], most=min(others[0].most, cluster_limit.most))
         selected = ranking.take(select_by_group(ranking, limit, cluster_limit, demand))
         if demand.duplicated or int(selected.available.sum()) >= demand.replicas:
@@ -144,7 +144,7 @@ def _spread(
 
 
 def _one_a_group(cluster_limit: SpreadLimit, others: Iterable[SpreadLimit]) -> SpreadLimit:
-    """Karmada takes a cluster of each region, though the cluster constraint may allow fewer in all."""
+    """One cluster of each region, as Karmada takes, even if the cluster constraint allows fewer in all."""
     least = max((limit.least for limit in others if _is_partition(limit)), default=0)
     return replace(cluster_limit, most=max(cluster_limit.most, least))
 

@@ -75,7 +75,7 @@ _UNIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDemand:
-    """What the clusters of a group are weighed by.
+    """The replicas by which groups of clusters are weighed.
 
     Attributes:
         replicas: How many there are.
@@ -142,7 +142,7 @@ class GroupMembers:
     def weights(
         self, ranking: ClusterSelection, limit: SpreadLimit, cluster_limit: SpreadLimit, demand: ReplicaDemand
     ) -> Int64Array:
-        """How good each group is: how much of the demand it can bear, then how well it is liked."""
+        """The weight of each group: how many of the replicas it has room for, then its score."""
         if not self.names:
             return np.zeros(0, dtype=np.int64)
         score, available = ranking.score[self.positions], ranking.available[self.positions]

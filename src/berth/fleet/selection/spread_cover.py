@@ -33,7 +33,7 @@ from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 
 _STARTS = 16
-# How often it is looked for a cluster to exchange another for; only the hopeless need as many.
+# The most exchanges of clusters that are tried; only hopeless cases need as many.
 _EXCHANGES = 256
 NO_COMBINATION = "no combination of feasible clusters satisfies all spread constraints"
 
@@ -100,7 +100,7 @@ def select_by_cover(
 
 
 def _no_room(number: int) -> PlacementError:
-    """More room would help: to Karmada, which finds out when it assigns replicas, this is no error."""
+    """The error for lack of room, which Karmada finds only when it assigns replicas."""
     return PlacementError(UNSCHEDULABLE, f"no enough resource when selecting {number} clusters")
 
 
@@ -184,7 +184,7 @@ class _Attempt:
         return True
 
     def fill(self) -> None:
-        """Choose the next clusters in order, as many as may be."""
+        """Choose the next clusters in order, up to the maximum."""
         if not any(self._bounded):
             rest = np.flatnonzero(self._left)[: max(self._most - len(self.chosen), 0)]
             self.chosen += self._order[rest].tolist()

@@ -15,11 +15,11 @@ from berth.kube.objects import LabelSelector, NodeSelector, NodeSelectorRequirem
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 
 # --- domains --------------------------------------------------------------------------------------
-# A zone, a region, a provider, or the value of a label.
+# A domain is a zone, a region, a provider, or the value of a cluster label.
 
 
 def domains_of(cluster: MemberCluster, topology: str) -> Sequence[str]:
-    """The domains a cluster is in: several zones are possible, and none of anything."""
+    """The domains of a cluster: there may be several zones, and there may be none."""
     spec = cluster.spec
     match topology:
         case "cluster":
@@ -95,7 +95,7 @@ def reach(clusters: Clusters, topology: str, inside: BoolArray) -> BoolArray:
 
 _KEPT = 1024
 
-Check = Callable[[MemberCluster], bool]
+AffinityTest = Callable[[MemberCluster], bool]
 
 
 class _Mask(ClusterColumns):
@@ -129,9 +129,9 @@ def matching(clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
     return mask.shown
 
 
-def compile_affinity(affinity: ClusterAffinity) -> Check:
-    """A function that says of one cluster whether `affinity` matches it."""
-    checks: list[Check] = []
+def compile_affinity(affinity: ClusterAffinity) -> AffinityTest:
+    """A function that tells whether `affinity` matches a cluster."""
+    checks: list[AffinityTest] = []
     if affinity.exclude:
         excluded = frozenset(affinity.exclude)
         checks.append(lambda cluster: cluster.metadata.name not in excluded)
@@ -145,7 +145,7 @@ def compile_affinity(affinity: ClusterAffinity) -> Check:
     return lambda cluster: all(check(cluster) for check in checks)
 
 
-def _label_check(selector: LabelSelector) -> Check:
+def _label_check(selector: LabelSelector) -> AffinityTest:
     expressions = [
         NodeSelectorRequirement(key=key, operator=IN, values=[value])
         for key, value in (selector.match_labels or {}).items()
@@ -160,7 +160,7 @@ def _label_check(selector: LabelSelector) -> Check:
     return lambda cluster: term.matches(cluster.metadata.labels or {}, "")
 
 
-def _field_checks(selector: FieldSelector) -> Iterable[Check]:
+def _field_checks(selector: FieldSelector) -> Iterable[AffinityTest]:
     others = []
     for expression in selector.match_expressions or ():
         if expression.key == ZONE:
@@ -172,7 +172,7 @@ def _field_checks(selector: FieldSelector) -> Iterable[Check]:
         yield lambda cluster: term.matches(_fields(cluster), "")
 
 
-def _zone_check(operator: str | None, wanted: frozenset[str]) -> Check:
+def _zone_check(operator: str | None, wanted: frozenset[str]) -> AffinityTest:
     match operator:
         case "In":
             return lambda cluster: not wanted.isdisjoint(_zones(cluster))

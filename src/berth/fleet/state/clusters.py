@@ -1,4 +1,4 @@
-"""The member clusters in columns: one slot a cluster, whether it exists or is only spoken of."""
+"""The member clusters in columns: one slot for each, also for those that only bindings name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Clusters:
         return self.exists & ~self.deleting
 
     def remembered(self, key: Hashable, make: Callable[[], _A]) -> _A:
-        """What `make` says of the clusters as they are, computed once until one of them changes."""
+        """The result of `make`, cached until a cluster changes."""
         if self._memory_of != (self.shape, self.size) or len(self._memory) >= _MEMORIES:
             self._memory.clear()
             self._memory_of = (self.shape, self.size)
@@ -118,7 +118,7 @@ class Clusters:
         return np.flatnonzero(self.changed_at > version)
 
     def beside(self, make: Callable[..., _T], *args: Hashable) -> _T:
-        """What `make` made once of the arguments for these clusters: columns that others derive from them."""
+        """An object that `make` builds once for these clusters and arguments, such as derived columns."""
         found = self._beside.get((make, *args))
         if found is None:
             found = self._beside[make, *args] = make(*args)
@@ -147,7 +147,7 @@ class ClusterColumns:
         self._read_at = now
 
     def _grow(self, size: int) -> None:
-        """Make the columns so long; they begin with none."""
+        """Lengthen the columns to this size."""
         raise NotImplementedError
 
     def _read(self, slot: int, view: MemberCluster | None) -> None:

@@ -27,9 +27,9 @@ from berth.kube.objects import Key
 
 # Where a workload counts for affinity, where for anti-affinity, and what it is being evicted from.
 HOME, PRESENT, LEAVING = 0, 1, 2
-Slots = tuple[int, ...]
-Places = tuple[Slots, Slots, Slots]
-NOWHERE: Places = ((), (), ())
+ClusterSlots = tuple[int, ...]
+BindingPlaces = tuple[ClusterSlots, ClusterSlots, ClusterSlots]
+NOWHERE: BindingPlaces = ((), (), ())
 # The labels that stand for groups are indexed in any case.
 GROUPS = frozenset((AFFINITY_GROUP, ANTI_AFFINITY_GROUP))
 
@@ -83,12 +83,12 @@ class IndexedWorkload:
     labels: Mapping[str, str]
     label_set: LabelSet
     rules: WorkloadRules
-    places: Places = NOWHERE
+    places: BindingPlaces = NOWHERE
     owned: tuple[tuple[Term, str], ...] = ()
     used: tuple[Term, ...] = ()
 
     @property
-    def leaving(self) -> Slots:
+    def leaving(self) -> ClusterSlots:
         return self.places[LEAVING]
 
     @property
@@ -139,7 +139,7 @@ class BindingIndex:
         labels: Mapping[str, str],
         groups: Mapping[str, str],
         rules: WorkloadRules,
-        places: Places,
+        places: BindingPlaces,
     ) -> IndexedWorkload:
         """A workload has come or changed."""
         self._index_labels_of(rules)
@@ -181,7 +181,7 @@ class BindingIndex:
                 self._matching.drop_term(term)
         return entry
 
-    def _place(self, entry: IndexedWorkload, places: Places) -> None:
+    def _place(self, entry: IndexedWorkload, places: BindingPlaces) -> None:
         before, entry.places = entry.places, places
         self.version += 1
         for term in entry.label_set.terms:

@@ -1,4 +1,4 @@
-"""What can be set about placing workloads on clusters."""
+"""The settings of placing workloads on clusters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FleetOptions:
 
     @property
     def indexed_keys(self) -> frozenset[str] | None:
-        """The labels the index begins with, to which those come that terms name; None for all."""
+        """The labels that are indexed from the start, beside those that terms name; None for all."""
         return frozenset(self.affinity_label_keys + self.anti_affinity_label_keys) or None
 
 

@@ -1,4 +1,4 @@
-"""What a binding says of how its replicas are divided, and whether that is to be done anew."""
+"""How a binding wants its replicas divided, and whether they have to be divided anew."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DivisionStrategy:
 
     @property
     def kind(self) -> str | None:
-        """Duplicated, Aggregated, StaticWeight or DynamicWeight; None for what nobody knows."""
+        """Duplicated, Aggregated, StaticWeight or DynamicWeight; None if it is none of these."""
         if self.type == DUPLICATED:
             return DUPLICATED
         if self.type == DIVIDED and self.preference == AGGREGATED:
@@ -71,7 +71,7 @@ def strategy_of(placement: Placement, options: FleetOptions) -> DivisionStrategy
 
 
 def is_workload(spec: BindingSpec) -> bool:
-    """Whether a binding stands for something that runs, not for a mere object."""
+    """Whether a binding is of a workload with replicas, not of another object such as a ConfigMap."""
     return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
 
 

@@ -42,8 +42,8 @@ class WorkloadRule:
         topology: What is shared or not: a cluster, its zone, region or provider, or a label of it.
         everyone: A domain will do only if every placed peer is there, not just one of them.
         group: The group as Karmada writes it, ``key=value``; None for the proposal's terms.
-        weight: What it is worth to a preference; 0 for a requirement.
-        idle: Why it selects nobody, whoever comes; empty if it may select some.
+        weight: Of a preference; 0 for a requirement.
+        idle: Why it can never select a workload; empty if it can.
     """
 
     selector: Selector
@@ -132,7 +132,7 @@ def _group_rule(label: str, group: str, namespaces: frozenset[str]) -> WorkloadR
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    """The proposal's terms of one workload, all of affinity or all of anti-affinity."""
+    """Compiles the terms of proposal 521 of one workload, all of affinity or all of anti-affinity."""
 
     here: frozenset[str]
     labels: Mapping[str, str]
@@ -168,7 +168,7 @@ class _Compiler:
         return lacks_labels(*(key for key in keys if key not in self.labels))
 
     def _selector(self, term: WorkloadTerm) -> Selector:
-        """Without a label there is no value to share, so such a term selects nothing."""
+        """The selector of a term; a term on a label that the workload lacks selects nothing."""
         shared = {key: self.labels.get(key) for key in term.match_label_keys or ()}
         if None in shared.values():
             return NOTHING

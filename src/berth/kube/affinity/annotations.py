@@ -64,7 +64,7 @@ def effective_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinit
 
 
 def followed_affinity(pod: Pod) -> Affinity | None:
-    """The same, without an annotation that cannot be read: nobody follows that."""
+    """The same, ignoring an annotation that cannot be read."""
     try:
         return effective_affinity(pod)
     except AnnotationError:

@@ -42,12 +42,12 @@ DEFAULT_LIMIT = AntiAffinityLimit()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicy:
-    """The limit, and who is trusted without one.
+    """The limit, and the users and groups that it does not bind.
 
     Attributes:
         limit: None for no limit.
         exempt: Namespaces without one.
-        users, groups: Whoever writes without one: the design's capability.
+        users, groups: Those that it does not bind (the capability of the design document).
     """
 
     limit: AntiAffinityLimit | None = DEFAULT_LIMIT
@@ -56,7 +56,7 @@ class AdmissionPolicy:
     groups: frozenset[str] = frozenset()
 
     def limit_for(self, namespace: str, user: str, groups: Collection[str]) -> AntiAffinityLimit | None:
-        """The limit for what somebody writes in a namespace."""
+        """The limit for what a user writes in a namespace."""
         trusted = namespace in self.exempt or user in self.users or not self.groups.isdisjoint(groups)
         return None if trusted else self.limit
 

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 _Rules = TypeVar("_Rules", WorkloadAffinity, WorkloadAntiAffinity)
 
 
-class _Annotated(Struct, frozen=True):
+class _AnnotationValue(Struct, frozen=True):
     workload_affinity: WorkloadAffinity | None = None
     workload_anti_affinity: WorkloadAntiAffinity | None = None
 
@@ -42,7 +42,7 @@ def annotated_affinity(annotations: Mapping[str, str] | None) -> Placement | Non
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Placement:
-    rules = read_rules(text, _Annotated, WORKLOAD_AFFINITY_ANNOTATION)
+    rules = read_rules(text, _AnnotationValue, WORKLOAD_AFFINITY_ANNOTATION)
     grouped = rules.workload_affinity or WorkloadAffinity()
     for name, given in (("affinity", grouped.affinity), ("antiAffinity", grouped.anti_affinity)):
         if given is not None:

@@ -1,1 +1,1 @@
-"""Quantities, durations and percentages, and what a pod asks for in them."""
+"""Quantities and percentages, and what a pod asks for in them."""

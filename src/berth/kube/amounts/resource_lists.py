@@ -11,7 +11,7 @@ from berth.kube.objects import Container, PodSpec, RawQuantity, ResourceList, Re
 
 _Amount = TypeVar("_Amount", int, Quantity)
 Amounts = Mapping[str, Quantity]
-Reader = Callable[[RawQuantity], Quantity]
+QuantityReader = Callable[[RawQuantity], Quantity]
 ListOf = Callable[[ResourceRequirements], ResourceList | None]
 ZERO, ONE = read("0"), read("1")
 
@@ -94,7 +94,7 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def aggregate(spec: PodSpec, list_of: ListOf, reader: Reader) -> dict[str, Quantity]:
+def aggregate(spec: PodSpec, list_of: ListOf, reader: QuantityReader) -> dict[str, Quantity]:
     """The containers' combined requests or limits, read with `reader`."""
 
     def amounts(container: Container) -> dict[str, Quantity]:

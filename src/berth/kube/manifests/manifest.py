@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as _replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec.structs import replace
@@ -22,22 +23,16 @@ from berth.kube.defaults import taken_in
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.manifests import kinds
 from berth.kube.manifests.unreadable import unreadable_field
-from berth.kube.objects import Pod
+from berth.kube.objects import KubeObject, Pod, RawObject
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, DecodeError, YamlError, convert, show, without_nulls
 from berth.kube.text.near import possible
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from berth.kube.objects import KubeObject, RawObject
-
-    Progress = Callable[[int, int], None]  # bytes taken in, and bytes in all
-    Report = Callable[[int], None]  # bytes of one file taken in
-    Refused = Callable[["ManifestError"], None]
-    ManifestKey = tuple[str, str, str | None, str]  # group, kind, namespace, name
+Progress = Callable[[int, int], None]  # told how much is done, and how much there is in all
+ManifestKey = tuple[str, str, str | None, str]  # group, kind, namespace, name
+_Report = Callable[[int], None]  # told how many bytes of one file are read
 
 STDIN, STANDARD_INPUT = "-", "standard input"
 DEFAULT_NAMESPACE = "default"
@@ -136,7 +131,7 @@ def load(
     paths: Iterable[str | Path],
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
-    refused: Refused | None = None,
+    refused: Callable[[ManifestError], None] | None = None,
 ) -> list[Manifest]:
     """Every object in the files and folders, in order; ``-`` is standard input.
 
@@ -260,7 +255,7 @@ def _content(file: str, stdin: BinaryIO | None) -> bytes:
         raise ManifestError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _read(file: str, content: bytes, report: Report | None) -> Iterator[_Found]:
+def _read(file: str, content: bytes, report: _Report | None) -> Iterator[_Found]:
     name = STANDARD_INPUT if file == STDIN else file
     try:
         yield from _read_any(file, name, content, report)
@@ -268,7 +263,7 @@ def _read(file: str, content: bytes, report: Report | None) -> Iterator[_Found]:
         raise ManifestError(f"{name}: {TOO_DEEP}") from None
 
 
-def _read_any(file: str, name: str, content: bytes, report: Report | None) -> Iterator[_Found]:
+def _read_any(file: str, name: str, content: bytes, report: _Report | None) -> Iterator[_Found]:
     for beginning, what in _NO_TEXT.items():
         if content.startswith(beginning):
             raise ManifestError(f"{name}: it is {what}")
@@ -292,7 +287,7 @@ def _read_any(file: str, name: str, content: bytes, report: Report | None) -> It
     yield from _read_yaml(name, content, report)
 
 
-def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[_Found]:
+def _read_yaml(name: str, content: bytes, report: _Report | None) -> Iterator[_Found]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -316,7 +311,7 @@ def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[_Fo
 
 
 def _from_json(
-    text: bytes | msgspec.Raw, head: json_reader.Head, source: Source, report: Report | None = None
+    text: bytes | msgspec.Raw, head: json_reader.Head, source: Source, report: _Report | None = None
 ) -> Iterator[_Found]:
     kind, api_version = _identity(head.kind, head.api_version, source)
     item_kind = kinds.item_kind(kind)
@@ -402,15 +397,15 @@ def _at(source: Source, detail: str, *, foreign: bool = False) -> ManifestError:
     return ManifestError(f"{source}: {detail}", source, detail=detail, foreign=foreign)
 
 
-class _NamedMeta(msgspec.Struct, frozen=True):
+class _UnreadMetadata(msgspec.Struct, frozen=True):
     name: object = None
     namespace: object = None
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _UnreadObject(msgspec.Struct, frozen=True):
     """All we look at in an object of a kind we do not read."""
 
-    metadata: _NamedMeta = _NamedMeta()
+    metadata: _UnreadMetadata = _UnreadMetadata()
 
 
 def _manifest(
@@ -455,7 +450,7 @@ def _misspelt_name(decode: Callable[[type[Any]], Any]) -> str:
 
 def _names_of_unknown(decode: Callable[[type[Any]], Any]) -> tuple[str, str | None]:
     try:
-        metadata = decode(_Named).metadata
+        metadata = decode(_UnreadObject).metadata
     except DecodeError:
         return "", None
     name = metadata.name if isinstance(metadata.name, str) else ""

@@ -1,4 +1,4 @@
-"""Kinds and annotations in files that nobody knows: the answer would leave out the object, or the rule."""
+"""Unknown kinds and annotations in files, for which an answer leaves an object or a rule out."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _BESIDES = {
     "resource.k8s.io": "DeviceTaintRule PodSchedulingContext ResourceClaimParameters ResourceClass "
     "ResourceClassParameters ResourcePoolStatusRequest",
     "storage.k8s.io": "VolumeAttributesClass",
-    "policy.karmada.io": "ClusterOverridePolicy ClusterTaintPolicy FederatedResourceQuota OverridePolicy",
-    "work.karmada.io": "Work",
+    POLICY_GROUP: "ClusterOverridePolicy ClusterTaintPolicy FederatedResourceQuota OverridePolicy",
+    WORK_GROUP: "Work",
 }
 _OF_OTHERS = ("scheduling.x-k8s.io",)  # custom resources, of which there may be more
 
@@ -104,7 +104,7 @@ def unknown_kinds(manifests: Iterable[Manifest], custom: CustomSchemas | None = 
 
 
 def _judged(manifest: Manifest, custom: CustomSchemas) -> str | None:
-    """What may be meant by a kind that is not there; None if it is, or if nobody can say."""
+    """The kind that was meant, empty if none is alike; None if it is known or may be a custom one."""
     kind = kinds.item_kind(manifest.kind) or manifest.kind
     group, _, version = manifest.api_version.rpartition("/")
     if not manifest.api_version:
@@ -136,7 +136,7 @@ def _of_unknown_group(group: str, kind: str) -> str | None:
     near = kind if kind in homes else certain(sorted(homes), kind)
     if near is None or builtin.kinds_of(group):
         return None
-    # Custom resources have groups with a dot: one without, that is not known, is nobody's.
+    # Groups of custom resources have a dot: an unknown one without is a mistake.
     misspelt = "." not in group or certain((kinds.group_of(homes[near]),), group) is not None
     return f"{near} of {homes[near]}" if misspelt else None
 

@@ -15,6 +15,7 @@ RawQuantity = str | Int64 | float
 ResourceList = dict[str, RawQuantity]
 IntOrString = Int32 | str
 RawObject = dict[str, Any]
+Document = dict[str, Any]  # what a command or the page shows, before it is JSON
 View = Any  # a view of an object of whatever kind
 Key = tuple[str, str]  # namespace ("" for what lives in none) and name
 

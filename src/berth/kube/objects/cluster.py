@@ -158,7 +158,7 @@ class EvictionRequestStatus(Struct, frozen=True):
 
 
 class EvictionRequest(TypedObject, frozen=True):
-    """That somebody wants a pod to be evicted."""
+    """A wish that a pod be evicted, which a responder in the cluster fulfils."""
 
     spec: EvictionRequestSpec = EvictionRequestSpec()
     status: EvictionRequestStatus | None = None

@@ -28,6 +28,7 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import (
     CLUSTER_POLICY_ID,
     CLUSTER_POLICY_NAME,
+    PERMANENT_ID,
     POLICY_ID,
     POLICY_NAME,
     POLICY_NAMESPACE,
@@ -117,7 +118,6 @@ def _requested(resources: ResourceRequirements) -> ResourceList | None:
 
 CLAIM_LABELS = (POLICY_ID, CLUSTER_POLICY_ID)
 CLAIM_ANNOTATIONS = (POLICY_NAMESPACE, POLICY_NAME, CLUSTER_POLICY_NAME)
-_SYSTEM_LABELS = ".karmada.io/permanent-id"
 
 
 class BuildError(ValueError):
@@ -171,7 +171,7 @@ def _claim(policy: LivePolicy) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def released(binding: LiveBinding) -> RawObject:
-    """The patch that makes a binding nobody's; where it was put stays."""
+    """The patch that takes a binding from its policy; its clusters stay."""
     labels = dict.fromkeys(name for name in CLAIM_LABELS if name in (binding.metadata.labels or {}))
     notes = dict.fromkeys(name for name in CLAIM_ANNOTATIONS if name in (binding.metadata.annotations or {}))
     return {"metadata": {"labels": labels, "annotations": notes}}
@@ -191,7 +191,7 @@ def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int 
     metadata: ObjectMeta = template.metadata
     namespace, name = key = binding_key(resource, key_of(metadata))
     copied = {
-        label: value for label, value in (metadata.labels or {}).items() if not label.endswith(_SYSTEM_LABELS)
+        label: value for label, value in (metadata.labels or {}).items() if not label.endswith(PERMANENT_ID)
     }
     labels, annotations = _claim(policy)
     if copied:

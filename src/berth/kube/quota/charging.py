@@ -71,7 +71,7 @@ def check_stated(quota: RawObject, evaluator: QuotaEvaluator, seen: Any) -> None
     """Refuse an object that a quota cannot judge.
 
     Raises:
-        QuotaError: the object does not say what the quota has to know, or nobody has counted yet.
+        QuotaError: the object lacks what the quota limits, or the usage was not counted yet.
     """
     names = evaluator.matching(limits_of(quota))
     if not names or not is_about(quota, evaluator, seen):

@@ -26,7 +26,7 @@ from berth.kube.amounts.resource_lists import (
     requests_of,
     whole,
 )
-from berth.kube.amounts.resource_names import is_huge_page, is_native, is_pod_level
+from berth.kube.amounts.resource_names import EPHEMERAL_STORAGE, is_huge_page, is_native, is_pod_level
 from berth.kube.objects import (
     Affinity,
     Container,
@@ -47,7 +47,7 @@ from berth.kube.times import seconds_of
 from berth.kube.well_known import BETA_STORAGE_CLASS
 
 _COMPUTE = ("cpu", "memory")
-_LOCAL = (*_COMPUTE, "ephemeral-storage")
+_LOCAL = (*_COMPUTE, EPHEMERAL_STORAGE)
 
 # --- scopes: which of the objects of its namespace a quota is about ----------------------------------
 
@@ -145,7 +145,7 @@ REQUESTS, LIMITS = "requests.", "limits."
 _POD_NAMES = frozenset(
     {"count/pods", "pods"} | {f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _LOCAL}
 )
-# Whoever limits one of these makes every container say how much it asks for.
+# A quota on one of these requires every container to state it.
 _MUST_BE_SAID = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _COMPUTE)
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/"
@@ -196,7 +196,7 @@ class PodQuota(QuotaEvaluator):
     """A pod uses what it requests and may use, as long as it is not at its end."""
 
     def _counts(self, name: str) -> bool:
-        if name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")):
+        if name in _POD_NAMES or is_huge_page(name.removeprefix(REQUESTS)):
             return True
         return name.startswith(REQUESTS) and (
             not is_native(name) or name.startswith(f"{REQUESTS}{_DEVICE_CLASS}")
@@ -417,7 +417,7 @@ _OWN: dict[tuple[str, str], QuotaEvaluator] = {
 
 @lru_cache(maxsize=1024)
 def evaluator_of(group: str, plural: str) -> QuotaEvaluator | None:
-    """Who knows what objects of a namespaced resource use; None if quotas ignore them."""
+    """The evaluator of a namespaced resource's objects; None if quotas ignore them."""
     if (group, plural) in _NOT_COUNTED:
         return None
     return _OWN.get((group, plural)) or QuotaEvaluator(group, plural)

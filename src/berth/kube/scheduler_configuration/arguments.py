@@ -9,7 +9,7 @@ from typing import Any, cast
 from berth.kube import names
 from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
 from berth.kube.scheduler_configuration import plugins, wire
-from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, Shape
+from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, UtilizationShape
 from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
 from berth.kube.times import DurationError, parse_duration
@@ -22,7 +22,7 @@ _ACTIONS = (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
 _MOST_POINTS = 10
 _HUNDRED = 100
 
-Found = dict[str, Any]  # fields of PluginArguments
+_Arguments = dict[str, Any]  # fields of PluginArguments
 
 
 class UnknownFieldError(Exception):
@@ -39,7 +39,7 @@ class ParsedArguments:
 
     errors: Errors
     notes: list[str] = field(default_factory=list)
-    found: Found = field(default_factory=dict)
+    found: _Arguments = field(default_factory=dict)
 
 
 def read_arguments(
@@ -202,7 +202,7 @@ def _scoring_strategy(strategy: wire.ScoringStrategy, reading: ParsedArguments, 
         reading.found["scoring_shape"] = _shape(ratio.shape or [], errors, (*where, "shape"))
 
 
-def _shape(points: Sequence[wire.ShapePoint], errors: Errors, path: Path) -> Shape:
+def _shape(points: Sequence[wire.ShapePoint], errors: Errors, path: Path) -> UtilizationShape:
     if not points:
         errors.required(path, "at least one point must be specified")
     shape = tuple((point.utilization or 0, point.score or 0) for point in points)

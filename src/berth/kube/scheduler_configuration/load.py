@@ -22,8 +22,8 @@ from berth.kube.scheduler_configuration.model import (
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError, YamlError, convert, show, unknown_field, without_nulls
 from berth.kube.text.near import most_alike
-from berth.kube.validation.errors import Errors, Path, render
-from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
+from berth.kube.validation.errors import NOT_POSITIVE, Errors, Path, render
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
 
 KIND = "KubeSchedulerConfiguration"
 _BOM = "\ufeff"
@@ -205,7 +205,7 @@ def _client_connection(given: wire.ClientConnectionConfiguration, errors: Errors
 def _leader_election(
     given: wire.LeaderElectionConfiguration, profiles: Sequence[Profile], errors: Errors, path: Path
 ) -> LeaderElection:
-    # Who serves the same pods as kube-scheduler must not do so beside it; others must not wait for it.
+    # If it serves kube-scheduler's pods it takes that one's lease, so that only one of them runs.
     replaces = any(profile.scheduler_name == DEFAULT_SCHEDULER_NAME for profile in profiles)
 
     known = len(errors)
@@ -219,7 +219,7 @@ def _leader_election(
         renew_deadline=duration("renewDeadline", given.renew_deadline, 10.0),
         retry_period=duration("retryPeriod", given.retry_period, 2.0),
         resource_name=given.resource_name or ("kube-scheduler" if replaces else "berth-scheduler"),
-        resource_namespace=given.resource_namespace or "kube-system",
+        resource_namespace=given.resource_namespace or SYSTEM_NAMESPACE,
     )
     if found.leader_elect and len(errors) == known:
         _check_election(found, given.resource_lock or "leases", errors, path)
@@ -233,7 +233,7 @@ def _check_election(found: LeaderElection, lock: str, errors: Errors, path: Path
         ("retryPeriod", found.retry_period),
     ):
         if value <= 0:
-            errors.invalid((*path, name), f"{value:g}s", "must be greater than zero")
+            errors.invalid((*path, name), f"{value:g}s", NOT_POSITIVE)
     if found.lease_duration <= found.renew_deadline:
         detail = "must be greater than `RenewDeadline`"
         errors.invalid((*path, "leaseDuration"), f"{found.lease_duration:g}s", detail)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
+from berth.kube.well_known import SYSTEM_NAMESPACE
 
 ScoringStrategyType = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
-Shape = tuple[tuple[int, int], ...]  # (utilization in percent, score from 0 to 10)
+UtilizationShape = tuple[tuple[int, int], ...]  # (utilization in percent, score from 0 to 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,11 @@ class PluginArguments:
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: ScoringStrategyType = "LeastAllocated"
     scoring_resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-    scoring_shape: Shape = ()
+    scoring_shape: UtilizationShape = ()
     balanced_resources: tuple[str, ...] = ("cpu", "memory")
     bind_timeout_seconds: int = 600
     device_timeout_seconds: float = 600.0
-    storage_shape: Shape = ((0, 10), (100, 0))
+    storage_shape: UtilizationShape = ((0, 10), (100, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class LeaderElection:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     resource_name: str
-    resource_namespace: str = "kube-system"
+    resource_namespace: str = SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

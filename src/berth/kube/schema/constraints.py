@@ -11,7 +11,7 @@ from typing import Any
 from berth.kube.schema import patterns
 from berth.kube.schema.budget import step
 from berth.kube.schema.checks import join
-from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
+from berth.kube.schema.nodes import INT_OR_STRING, TIME, SchemaNode
 from berth.kube.schema.scalars import fits, schema_type
 from berth.kube.text.words import told
 from berth.kube.validation.errors import (
@@ -209,9 +209,7 @@ def _said(path: str, text: str) -> FieldError:
 
 
 _FORMATS: dict[str, Callable[[str], object]] = {
-    "date-time": re.compile(
-        r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-    ).fullmatch,
+    TIME: re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch,
     "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch,
     "uuid": re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}").fullmatch,
     "ipv4": re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}", re.ASCII).fullmatch,

@@ -75,7 +75,7 @@ class SchemaNode:
     list_keys: tuple[str, ...] = ()
     # Server-side apply: a map or struct that is owned as a whole.
     atomic: bool = False
-    # A struct that is there in every object, were it empty; so nobody comes to own it.
+    # A struct that every object has, even if it is empty, and that has no owner therefore.
     inline: bool = False
     # Strategic merge patch.
     merge: bool = False

@@ -122,7 +122,7 @@ def _custom_schema(key: Gvk, version: Mapping[str, Any], *, preserve: bool) -> S
 # --- the structural schema of a custom resource as nodes, and the defaults it asks for -----------------
 
 _TYPES: dict[str, Type] = {name: name for name in get_args(Type)}
-# Deeper schemas than this come from nobody's hand.
+# Real schemas are not nested deeper than this.
 _MAX_DEPTH = 64
 _MOST_FILLED_IN = 4 * 1024 * 1024  # characters of defaults in one object
 

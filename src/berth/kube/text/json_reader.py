@@ -1,4 +1,4 @@
-"""JSON manifests, read without building what nobody asked for.
+"""JSON manifests, read without building the parts that are not needed.
 
 A dump of a large cluster is one ``List`` of a hundred megabytes.  Its items stay slices of the
 text until each is decoded on its own, straight into its typed view; managed fields and most of
@@ -119,7 +119,7 @@ def _int(text: str) -> int | str:
 # --- keys ---------------------------------------------------------------------------------------
 
 
-class _Repeated(ValueError):  # noqa: N818 - a finding, not a failure
+class _RepeatedKey(ValueError):  # noqa: N818 - a finding, not a failure
     """Its argument is the key."""
 
 
@@ -128,7 +128,7 @@ def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Repeated(key)
+                raise _RepeatedKey(key)
             seen.add(key)
 
 
@@ -149,10 +149,10 @@ def repeated_name(text: str) -> str | None:
     """A key that an object in well-formed `text` has twice, without the path to it."""
     try:
         _keys.decode(text)
-    except _Repeated as found:
+    except _RepeatedKey as found:
         return str(found)
     except RecursionError:
-        pass  # so deep that nobody reads it anyway
+        pass  # so deep that decoding will fail as well
     return None
 
 
@@ -161,7 +161,7 @@ def repeated_keys(text: bytes | msgspec.Raw) -> list[str]:
     try:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
-    except _Repeated:
+    except _RepeatedKey:
         return list(told(_paths_of_repeated(_pairs.decode(written)), _MOST_REPEATED, len))
     except (RecursionError, UnicodeDecodeError) as error:
         raise _unusable(error) from None
@@ -181,7 +181,7 @@ def _paths_of_repeated(value: object) -> Iterator[str]:
 
 
 def _path(way: _Way | None) -> str:
-    """A way as text, which is written for those alone that somebody is told of: keys may be long."""
+    """A way as text; only made for paths that are reported, since keys may be long."""
     steps = []
     while way is not None:
         way, last = way

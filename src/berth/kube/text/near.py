@@ -1,4 +1,4 @@
-"""What was probably meant: the known name, word or label key that is most like what somebody wrote."""
+"""What was probably meant: the known name, word or label key that is most like the written one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from berth.kube.well_known import (
 
 _POSSIBLE = 0.6  # how alike two names are that are perhaps the same
 
-# Spellings of the proposals and of people who remember them, by the fields that can be meant.
+# Other spellings, such as those of older proposals, and the fields that they may mean.
 _MEANT = {
     "selector": ("labelSelector",),
     "nodeLabelSelector": ("nodeSelector",),

@@ -59,7 +59,7 @@ _NUMBER_START = frozenset("+-.0123456789")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     value: Any
     line: int
 
@@ -70,7 +70,7 @@ def read(
     *,
     most_expanded: int = _MAX_EXPANDED,
     repeated: list[str] | None = None,
-) -> Iterator[Document]:
+) -> Iterator[YamlDocument]:
     """The documents of a YAML stream; empty ones are left out.
 
     Args:
@@ -98,7 +98,7 @@ def _documents(
     progress: Callable[[int], None] | None,
     most_expanded: int,
     repeated: list[str] | None,
-) -> Iterator[Document]:
+) -> Iterator[YamlDocument]:
     builder, line = _Builder(most_expanded, repeated), 1
     for number in count():
         event = parser.get_event()
@@ -111,7 +111,7 @@ def _documents(
             line = _line(event)
         elif isinstance(event, yaml.DocumentEndEvent):
             if builder.value is not None:
-                yield Document(builder.value, line)
+                yield YamlDocument(builder.value, line)
         elif not isinstance(event, yaml.StreamStartEvent):
             builder.take(event)
 

@@ -22,14 +22,13 @@ from berth.kube.affinity.annotations import (
 from berth.kube.amounts.integers import integer
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Affinity, NodeSelectorTerm, ObjectMeta, Pod
-from berth.kube.selectors import GT, LT
+from berth.kube.selectors import GT, LT, NOT_A_NUMBER
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key, render
 from berth.kube.validation.scheduling import check_affinity
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING
 
 _WHERE: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
 _LONGEST = 100  # characters of a value that are shown
-_NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 def check_annotation(
@@ -87,7 +86,7 @@ def _check_values(affinity: Affinity, errors: Errors, path: Path) -> None:
             for j, value in enumerate(requirement.values or ()):
                 place = (*path, *where, "matchExpressions", i, "values", j)
                 if numeric and integer(value) is None:
-                    errors.invalid(place, value, _NO_NUMBER)
+                    errors.invalid(place, value, NOT_A_NUMBER)
                 if preferred:  # in required terms it was found before
                     errors.invalid_for_each(place, value, names.label_value_errors(value))
 

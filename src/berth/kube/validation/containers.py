@@ -10,7 +10,7 @@ from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.resources import check_container_resources
 from berth.kube.validation.scheduling import check_volumes
 
-RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 _HOST_PORT = "must match `containerPort` when `hostNetwork` is true"
@@ -61,7 +61,7 @@ def _check_container(container: Container, errors: Errors, path: Path) -> None:
         _check_ports(container.ports, errors, (*path, "ports"))
     if container.resources is not None:
         check_container_resources(container.resources, errors, (*path, "resources"))
-    errors.one_of((*path, "restartPolicy"), container.restart_policy, RESTART_POLICIES)
+    errors.one_of((*path, "restartPolicy"), container.restart_policy, sorted(RESTART_POLICIES))
 
 
 # --- ports --------------------------------------------------------------------------------

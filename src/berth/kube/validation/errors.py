@@ -18,6 +18,7 @@ _H = TypeVar("_H", bound=Hashable)
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
+NOT_POSITIVE = "must be greater than zero"
 WEIGHT_RANGE = "must be in the range 1-100"
 NOT_SUPPORTED = "FieldValueNotSupported"
 FORBIDDEN = "FieldValueForbidden"

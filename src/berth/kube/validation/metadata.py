@@ -119,7 +119,7 @@ _NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 _NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 _ONE_VALUE = "must be specified single value when `operator` is 'Lt' or 'Gt'"
 _ONE_NAME = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-_BAD_OPERATOR = "not a valid selector operator"
+BAD_OPERATOR = "not a valid selector operator"
 
 
 def check_label_selector(selector: LabelSelector | None, errors: Errors, path: Path) -> None:
@@ -151,7 +151,7 @@ def _check_expression(
         if len(values) != 1:
             errors.required((*path, "values"), _ONE_VALUE)
     else:
-        errors.invalid((*path, "operator"), operator or "", _BAD_OPERATOR)
+        errors.invalid((*path, "operator"), operator or "", BAD_OPERATOR)
     check_label_key(requirement.key or "", errors, (*path, "key"))
     for i, value in enumerate(() if any_value else values):
         errors.invalid_for_each((*path, "values", i), value, names.label_value_errors(value))
@@ -182,7 +182,7 @@ def check_node_selector_term(
 def _check_field(requirement: NodeSelectorRequirement, errors: Errors, path: Path) -> None:
     values = requirement.values or []
     if requirement.operator not in (IN, NOT_IN):
-        errors.invalid((*path, "operator"), requirement.operator or "", _BAD_OPERATOR)
+        errors.invalid((*path, "operator"), requirement.operator or "", BAD_OPERATOR)
     elif len(values) != 1:
         errors.required((*path, "values"), _ONE_NAME)
     if requirement.key != NODE_NAME_FIELD:

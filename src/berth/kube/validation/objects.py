@@ -30,6 +30,7 @@ from berth.kube.selectors import parse_label_selector, selector_from_labels
 from berth.kube.taints import EFFECTS
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.containers import (
+    RESTART_POLICIES,
     check_containers,
     check_host_network_ports,
     check_images,
@@ -98,7 +99,6 @@ def _check_kind(view: KubeObject, errors: Errors) -> None:
 
 # --- pods -----------------------------------------------------------------------------------------
 
-RESTART_POLICIES = ("Always", "OnFailure", "Never")
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 
 

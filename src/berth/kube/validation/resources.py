@@ -11,10 +11,10 @@ from berth.kube.objects import PodSpec, RawQuantity, ResourceList, ResourceRequi
 from berth.kube.validation.errors import Errors, Path, key
 
 NEGATIVE = "must be greater than or equal to 0"
-_INTEGER = "must be an integer"
+NOT_WHOLE = "must be an integer"
 _NO_LIMIT = "Limit must be set for non overcommitable resources"
 
-NameCheck = Callable[[str, Errors, Path], None]
+ResourceNameCheck = Callable[[str, Errors, Path], None]
 
 
 def check_container_resources(resources: ResourceRequirements, errors: Errors, path: Path) -> None:
@@ -44,12 +44,12 @@ def check_amount(name: str, raw: RawQuantity, errors: Errors, path: Path) -> Qua
     if amount.unscaled < 0:
         errors.invalid(path, str(amount), NEGATIVE)
     if resource_names.is_whole_number(name) and amount.milli_value % 1000:
-        errors.invalid(path, str(amount), _INTEGER)
+        errors.invalid(path, str(amount), NOT_WHOLE)
     return amount
 
 
 def _check_requirements(
-    resources: ResourceRequirements, check_name: NameCheck, errors: Errors, path: Path
+    resources: ResourceRequirements, check_name: ResourceNameCheck, errors: Errors, path: Path
 ) -> None:
     limits = _check_list(resources.limits, check_name, errors, (*path, "limits"))
     requests = _check_list(resources.requests, check_name, errors, (*path, "requests"))
@@ -61,7 +61,7 @@ def _check_requirements(
 
 
 def _check_list(
-    listed: ResourceList | None, check_name: NameCheck, errors: Errors, path: Path
+    listed: ResourceList | None, check_name: ResourceNameCheck, errors: Errors, path: Path
 ) -> dict[str, Quantity]:
     amounts = {}
     for name, raw in (listed or {}).items():

@@ -21,8 +21,8 @@ from berth.kube.objects import (
     Volume,
 )
 from berth.kube.selectors import EXISTS, GT, LT
-from berth.kube.taints import EFFECTS
-from berth.kube.validation.errors import Errors, Path
+from berth.kube.taints import EFFECTS, NO_EXECUTE
+from berth.kube.validation.errors import NOT_POSITIVE, Errors, Path
 from berth.kube.validation.metadata import (
     check_label_key,
     check_label_selector,
@@ -128,7 +128,7 @@ def _check_toleration(toleration: Toleration, errors: Errors, path: Path) -> Non
         check_label_key(toleration.key, errors, (*path, "key"))
     elif operator != EXISTS:
         errors.invalid((*path, "operator"), operator, _KEY_EMPTY)
-    if toleration.toleration_seconds is not None and effect != "NoExecute":
+    if toleration.toleration_seconds is not None and effect != NO_EXECUTE:
         errors.invalid((*path, "effect"), effect, _SECONDS)
     _check_toleration_value(operator, toleration.value or "", errors, (*path, "operator"))
     errors.one_of((*path, "effect"), effect or None, EFFECTS)
@@ -188,7 +188,6 @@ def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> set[str]
 # --- topology spread constraints ------------------------------------------------------------------
 
 POLICIES = ("Honor", "Ignore")
-_POSITIVE = "must be greater than zero"
 
 
 def check_spread_constraints(constraints: list[TopologySpreadConstraint], errors: Errors, path: Path) -> None:
@@ -203,7 +202,7 @@ def check_spread_constraints(constraints: list[TopologySpreadConstraint], errors
 
 def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path: Path) -> None:
     if (constraint.max_skew or 0) <= 0:
-        errors.invalid((*path, "maxSkew"), constraint.max_skew or 0, _POSITIVE)
+        errors.invalid((*path, "maxSkew"), constraint.max_skew or 0, NOT_POSITIVE)
     if not constraint.topology_key:
         errors.required((*path, "topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable or ""
@@ -219,7 +218,7 @@ def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path
 
 def _check_min_domains(count: int, action: str, errors: Errors, path: Path) -> None:
     if count <= 0:
-        errors.invalid(path, count, _POSITIVE)
+        errors.invalid(path, count, NOT_POSITIVE)
     if action != DO_NOT_SCHEDULE:
         detail = f"can only use minDomains if whenUnsatisfiable={DO_NOT_SCHEDULE}, not {action}"
         errors.invalid(path, count, detail)

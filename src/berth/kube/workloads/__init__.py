@@ -1,1 +1,1 @@
-"""The pods a workload's controller would make, for those who have only manifests."""
+"""The pods that a workload's controller would make, for tools that have only manifests."""

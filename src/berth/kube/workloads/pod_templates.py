@@ -35,7 +35,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.selectors import EXISTS, IN
-from berth.kube.taints import PREFIX
+from berth.kube.taints import NO_EXECUTE, PREFIX
 from berth.kube.well_known import NODE_NAME_FIELD, TEMPLATE_HASH
 from berth.kube.workloads.stored_templates import default_template
 
@@ -198,8 +198,8 @@ def pinned_to(pod: Pod) -> str | None:
 
 
 _TOLERATED = (
-    ("not-ready", "NoExecute"),
-    ("unreachable", "NoExecute"),
+    ("not-ready", NO_EXECUTE),
+    ("unreachable", NO_EXECUTE),
     ("disk-pressure", "NoSchedule"),
     ("memory-pressure", "NoSchedule"),
     ("pid-pressure", "NoSchedule"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from berth.kube.amounts.quantity import QuantityError, format_quantity
 from berth.kube.objects import RawObject
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 _TOKEN_SECONDS = 3600
 _MODE = {"defaultMode": 420}
@@ -26,7 +27,7 @@ _VOLUMES: dict[str, RawObject] = {
 def default_pod_spec(spec: RawObject, *, pod: bool = False) -> None:
     """Fill in a pod spec; `pod`: it is a pod's own, not that of a template."""
     fill(spec, restartPolicy="Always", terminationGracePeriodSeconds=30, dnsPolicy="ClusterFirst")
-    fill(spec, schedulerName="default-scheduler", securityContext={})
+    fill(spec, schedulerName=DEFAULT_SCHEDULER_NAME, securityContext={})
     host_network = bool(spec.get("hostNetwork"))
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         _container(container, host_network=host_network, pod=pod)

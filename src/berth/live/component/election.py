@@ -28,6 +28,7 @@ import msgspec
 from berth.kube.api_resources import LEASES
 from berth.kube.objects import RawObject
 from berth.kube.times import micro_stamp
+from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
@@ -35,12 +36,12 @@ from berth.machines.rates import boottime
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2
-# A standby looks so many times while a leader renews once: only what it sees starts its clock, and the
-# sooner it sees a renewal the sooner it may take over.
+# A standby reads the lease so many times per renewal: the lease runs from when the standby saw the renewal,
+# so the sooner it sees one, the sooner it may take over.
 _LOOKS = 4
-# And a leader makes sure that it runs so many times.
+# And a leader checks so many times per renewal that its process was not stopped.
 _BEATS = 4
-_TOLERANCE = 20.0  # seconds beyond the lease after which a leader that did not renew is unwell
+_TOLERANCE = 20.0  # seconds after the end of its lease until a leader fails its health check
 
 OnChange = Callable[[str], None]
 
@@ -63,7 +64,7 @@ class ElectionSettings:
         retry: How often it renews; the others look more often.
     """
 
-    namespace: str = "kube-system"
+    namespace: str = SYSTEM_NAMESPACE
     name: str = "berth-scheduler"
     identity: str = field(default_factory=_identity)
     lease: float = 15.0
@@ -98,15 +99,15 @@ class Election:
         self._lease: RawObject | None = None  # as last seen or written
         self._record: RawObject = {}
         self._changed = -math.inf
-        self._ran = -math.inf  # when we last knew that this process runs
-        self._paused = -math.inf  # when we last saw that it had not
+        self._ran = -math.inf  # when this process last took note that it runs
+        self._paused = -math.inf  # when it last found that it had been stopped
 
     @property
     def leads(self) -> bool:
         return self.leader == self.settings.identity
 
     def saw(self, lease: RawObject, now: float) -> None:
-        """Take note of the lease as the server has it."""
+        """Take in the lease as the server has it."""
         record = lease.get("spec") or {}
         if self._lease is None or record != self._record:
             self._changed = now
@@ -128,7 +129,7 @@ class Election:
         return steadily
 
     def lasts(self, now: float) -> bool:
-        """Whether nobody else can lead by now; after a pause, only once the lease was renewed since."""
+        """Whether the lease is surely ours still; after the process was stopped, only once renewed since."""
         return (
             self.leads and self.renewed >= self._paused and now < self.renewed + self.settings.renew_deadline
         )
@@ -159,7 +160,7 @@ class Election:
         self._lease, self._record, self.leader = None, {}, ""
 
     def lost(self) -> None:
-        """We could not renew: who leads is not known."""
+        """The lease could not be renewed, so it is not known who leads."""
         self.leader = ""
 
     def failing(self, now: float) -> str | None:
@@ -169,7 +170,7 @@ class Election:
         return None
 
     def _written(self, holder: str, seconds: int, wall: float) -> RawObject:
-        """The lease as it is, but for its record."""
+        """The known lease with another record."""
         stamp = micro_stamp(wall)
         record = {
             **self._record,
@@ -218,24 +219,24 @@ class LeaderFence:
         return True
 
     def tell(self) -> None:
-        """Something about the lease changed: let those who wait look again."""
+        """Wake those who wait for the fence: the lease has changed."""
         self._renewed.set()
         self._renewed = asyncio.Event()
 
     def shut(self) -> None:
-        """We lead no more: let nothing through from now on."""
+        """Let nothing through any more: this process no longer leads."""
         self._shut = True
         self.tell()
 
     async def pause(self, seconds: float) -> None:
-        """Sleep, but not after this process was stopped."""
+        """Sleep, but wake at once if the process is found to have been stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
         self._woken.clear()
 
     async def beat(self) -> None:
-        """Make sure again and again that this process runs, also while it has nothing to send."""
+        """Check at short intervals that this process was not stopped, also while it has nothing to send."""
         while True:
             self.lets_through()
             await asyncio.sleep(self.election.settings.retry / _BEATS)
@@ -259,7 +260,7 @@ async def lead(
         settings: Which lease.
         work: What only the leader may do.
         on_change: Called with the identity of every new leader, "" for none.
-        fence: What the work is to be held back by, and by which the caller can look at the election.
+        fence: Holds the work back, and lets the caller look at the election.
 
     Raises:
         LeadershipLost: the work was cancelled because somebody else may lead now.
@@ -309,7 +310,7 @@ async def _ended(
 
 
 class _Candidate:
-    """Does what an election says is to be done."""
+    """Makes the requests that an election asks for."""
 
     def __init__(self, client: Client, fence: LeaderFence, on_change: OnChange | None) -> None:
         self._client = client
@@ -346,7 +347,7 @@ class _Candidate:
         settings, election = self._settings, self._election
         while True:
             await self._fence.pause(settings.retry)
-            # There is one try even if this process was held up beyond the deadline: nobody may have noticed.
+            # Even after the deadline there is one try: while this process was held up nobody may have led.
             deadline = max(election.renewed + settings.renew_deadline, self._now() + settings.retry)
             try:
                 async with asyncio.timeout(deadline - self._now()):
@@ -383,7 +384,7 @@ class _Candidate:
             try:
                 answer = await self._sent(self._client.update, body)
             except Conflict:
-                return False  # a renewal that was given up came through: look again
+                return False  # a renewal that had timed out was carried out after all: read the lease again
             election.wrote(answer, self._now())
         return True
 
@@ -401,7 +402,7 @@ class _Candidate:
         election = self._election
         led = election.leads
         if led:
-            # Most likely nothing happened since: one request instead of two.
+            # Most likely the lease is as we know it: write without reading it first.
             with contextlib.suppress(ApiError):
                 await self._claim(self._client.update)
                 return True
@@ -411,7 +412,7 @@ class _Candidate:
             election.forget()
             await self._claim(self._client.create)
             return True
-        replaced = led and not election.leads  # even if the lease is free again: somebody else decided
+        replaced = led and not election.leads  # even if the lease is free again: another may have led
         if replaced or election.free_at() > self._now():
             return False
         await self._claim(self._client.update)
@@ -429,7 +430,7 @@ class _Candidate:
         try:
             answer = await write(LEASES, body, self._settings.namespace)
         except ApiError as error:
-            self._writing = error.code == 0  # without an answer it may have been carried out
+            self._writing = error.code == 0  # no answer: the write may have been carried out
             raise
         self._writing = False
         return msgspec.json.decode(answer, type=dict)

@@ -1,6 +1,6 @@
-"""Where a component is to be reached: what can be wrong with it is found before anything else is begun.
+"""Where a component is to be reached: the port and the certificate are checked before anything else is begun.
 
-What answers there is in `serving`, which takes as long to import as a good part of a component.
+The server itself is in `serving`, which is imported later because that takes long.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class ServingSettings:
 
     Attributes:
         port: 0 stands for any that is free.
-        cert_file: With `key_file`; without them a certificate is made that nobody vouches for.
+        cert_file: With `key_file`; without them a self-signed certificate is made.
         always_allow: Paths that need no token; a trailing `*` stands for anything.
-        connections: How many at once; further ones are told that we are busy.
+        connections: How many at once; further ones are answered with 503.
     """
 
     host: str = "127.0.0.1"
@@ -37,7 +37,7 @@ class ServingSettings:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; those that come before anybody answers wait.
+    """A listening socket; connections that come before it is served wait.
 
     Raises:
         ServingError: the port is taken.

@@ -73,7 +73,7 @@ class Work:
 
 
 def keep_many_objects() -> None:
-    """Look for garbage rarely: what a component knows stays, and going through it all is in vain."""
+    """Collect garbage rarely: what a component knows stays, and going through all of it finds nothing."""
     gc.set_threshold(100_000, 20, 100)
 
 
@@ -90,14 +90,14 @@ async def run_component(
     Args:
         settings: How to reach the server, and who else to be reached by.
         make: What to do; called before the server was reached.
-        version: As which the server is followed, for what depends on it: when that changes what was begun is
+        version: The version that the server is followed as. When it changes, what was begun is
             finished, `make` is called once more, and everything begins anew.
         check: Asked once the server is reached whether it has what is needed; raises StartError if not.
         starting: What to log then.
 
     Raises:
         StartError: the API server does not accept us.
-        LeadershipLost: somebody else leads now, or nobody could be told that we do.
+        LeadershipLost: somebody else leads now, or the lease could not be renewed.
     """
     keep_many_objects()
     async with await connect(settings.kubeconfig, settings.context, compressed=False) as client:
@@ -117,7 +117,7 @@ async def run_component(
                 say(_log, logging.INFO, "The server is of another version: beginning anew")
                 rounds.begin()
                 gc.unfreeze()
-                gc.collect()  # all that was known before
+                gc.collect()  # everything that the round before knew
 
 
 class _Rounds(Collector):
@@ -156,7 +156,7 @@ class _Rounds(Collector):
         return changed
 
     async def _collect_garbage(self) -> None:
-        """Look for garbage once everything was listed; what is there then is not gone through again."""
+        """Collect garbage once everything was listed, and leave those objects out of later collections."""
         gc.disable()
         try:
             await self.listed(_WITHOUT_COLLECTOR)
@@ -198,7 +198,7 @@ class _Rounds(Collector):
     # --- what can be asked --------------------------------------------------------------------------
 
     def collect(self) -> Iterable[Metric]:
-        """What is counted in this round."""
+        """The metrics of the present round."""
         return self._registry.collect()
 
     def unsynced(self) -> str | None:
@@ -227,7 +227,7 @@ async def _endpoints(
     live_checks = {} if settings.election is None else {"leaderElection": rounds.failing}
 
     async def answer() -> None:
-        # To list what the component needs to know goes first; and it goes on meanwhile, so in a thread.
+        # Importing takes long: it waits for the first lists, and then runs in a thread.
         await rounds.listed(_UNANSWERED)
         module = await asyncio.to_thread(importlib.import_module, "berth.live.component.serving")
         async with module.serve(
@@ -269,10 +269,10 @@ AGAIN = 10.0
 
 
 class FollowedVersion:
-    """What the server said last.
+    """As which version of Kubernetes the server is followed, by its last answer.
 
     Attributes:
-        version: As which it is followed, the newest until it was asked.
+        version: The one to follow; the newest until the server was asked.
     """
 
     def __init__(self, again: float = AGAIN) -> None:
@@ -281,9 +281,9 @@ class FollowedVersion:
         self._again = again
 
     async def learn(self, client: Client) -> bool:
-        """Ask the server; whether it is to be followed in another way than before.
+        """Ask the server for its version; True if it is to be followed as another one than before.
 
-        A server that does not say, or not now, is as it was before.
+        If it does not answer, nothing changes.
         """
         try:
             found = await ask_version(client)
@@ -303,7 +303,7 @@ class FollowedVersion:
         return changed
 
     async def change(self, client: Client) -> None:
-        """Wait until the server is another one to us."""
+        """Wait until the server is to be followed as another version."""
         while True:
             await asyncio.sleep(self._again)
             if await self.learn(client):

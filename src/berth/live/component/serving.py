@@ -47,13 +47,13 @@ from berth.sockets import abort_connections
 
 _log = logging.getLogger(__name__)
 
-Check = Callable[[], str | None]  # what is wrong, None if nothing is
-Checks = Mapping[str, Check]
-Endpoint = Callable[[Request], Awaitable[Response]]
-Gate = Callable[[Request], Awaitable[Response | None]]
+HealthCheck = Callable[[], str | None]  # what is wrong, None if nothing is
+Checks = Mapping[str, HealthCheck]
+_Endpoint = Callable[[Request], Awaitable[Response]]
+_Gate = Callable[[Request], Awaitable[Response | None]]
 
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
-_IDLE = 10.0  # seconds after which connections that ask or take nothing are ended, give or take as many
+_IDLE = 10.0  # connections that ask or take nothing are ended after once to twice as many seconds
 _BUSY = object()
 _RELOAD = 60.0  # seconds between looks at the certificate files
 
@@ -177,7 +177,7 @@ class _Server(uvicorn.Server):
             cutting.cancel()
 
     async def hang_up(self) -> None:
-        """End connections that never finish their question, or do not take the answer.
+        """End connections that never finish their request, or do not read the answer.
 
         Enough of them would keep everyone else out.
         """
@@ -191,7 +191,7 @@ class _Server(uvicorn.Server):
                 piece = self._tracker.piece.get(client)
                 if piece is None and not getattr(request, "response_complete", request is None):
                     continue
-                # As the last time: nothing has been asked since, and no byte was taken.
+                # Seen in this state twice: meanwhile nothing was asked, and no byte of the answer was taken.
                 state = (connection, request, piece, connection.transport.get_write_buffer_size())
                 idle.add(state)
                 if state in before:
@@ -203,21 +203,21 @@ class _Server(uvicorn.Server):
 
 
 def _build(
-    gate: Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
+    gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
 ) -> Starlette:
     alive: Checks = {"ping": lambda: None, **live}
     health = {"healthz": alive, "livez": alive, "readyz": {**alive, **ready}}
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        # Values are read here, where nothing changes meanwhile; writing them out may take its time.
-        content = await asyncio.to_thread(encode, _Collected(registry.collect()))
+        # Values are read in the loop, where nothing changes meanwhile; writing them out can be slow.
+        content = await asyncio.to_thread(encode, _FixedCollector(registry.collect()))
         return Response(content, media_type=content_type)
 
     async def version(_: Request) -> Response:
         return JSONResponse({"gitVersion": f"v{__version__}", "platform": sys.platform})
 
-    endpoints: dict[str, Endpoint] = {"metrics": metrics, "version": version}
+    endpoints: dict[str, _Endpoint] = {"metrics": metrics, "version": version}
     for name, checks in health.items():
         endpoints[name] = _all(name, checks)
         endpoints |= {f"{name}/{each}": _one(check) for each, check in checks.items()}
@@ -225,7 +225,7 @@ def _build(
     return Starlette(routes=[*guarded, *others])
 
 
-class _Collected(Collector):
+class _FixedCollector(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
 
@@ -233,15 +233,15 @@ class _Collected(Collector):
         return self._families
 
 
-def _why(check: Check) -> str | None:
+def _why(check: HealthCheck) -> str | None:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - a check that breaks has failed
         return str(error) or type(error).__name__
 
 
-def _all(name: str, checks: Checks) -> Endpoint:
-    """Every check, in the words of Kubernetes' own endpoints."""
+def _all(name: str, checks: Checks) -> _Endpoint:
+    """An endpoint that makes every check and answers in the format of Kubernetes' /healthz."""
 
     async def answer(request: Request) -> Response:
         excluded = set(request.query_params.getlist("exclude"))
@@ -270,7 +270,7 @@ def _all(name: str, checks: Checks) -> Endpoint:
     return answer
 
 
-def _one(check: Check) -> Endpoint:
+def _one(check: HealthCheck) -> _Endpoint:
     async def answer(_: Request) -> Response:
         why = _why(check)
         return _text("ok") if why is None else _text(f"internal server error: {why}\n", 500)
@@ -298,7 +298,7 @@ async def _refusal(paths: Sequence[str], reviewer: Reviewer | None, request: Req
     return None if decision is ALLOWED else _text(f"{decision.message}\n", decision.status)
 
 
-def _guarded(gate: Gate | None, endpoint: Endpoint) -> Endpoint:
+def _guarded(gate: _Gate | None, endpoint: _Endpoint) -> _Endpoint:
     async def answer(request: Request) -> Response:
         refusal = None if gate is None else await gate(request)
         return refusal or await endpoint(request)
@@ -359,7 +359,7 @@ class _User(msgspec.Struct):
 
 
 class _ReviewStatus(msgspec.Struct):
-    """Of a TokenReview the first two, of a SubjectAccessReview the last."""
+    """The first two fields are those of a TokenReview, the last that of a SubjectAccessReview."""
 
     authenticated: bool = False
     user: _User = msgspec.field(default_factory=_User)
@@ -382,7 +382,7 @@ UNKNOWN = AccessDecision(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot 
 
 
 class Reviewer:
-    """Answers are kept by a digest of the token, for good and for bad."""
+    """Asks the API server about tokens, and keeps yes and no for a while by a digest of the token."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client.unlimited()

@@ -1,4 +1,4 @@
-"""A request under way: what is sent, what came of its answer, and who waits for it.
+"""A request under way: what is sent, how much of the answer has arrived, and who waits for it.
 
 How it goes over the wire is the connections' business, in `http1` and `http2`.
 """
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-# Bytes that wait for the reader of a stream before the server has to wait, too.
+# Unread bytes of a stream from which on the server is told to wait.
 AHEAD = 2**21
 
 
@@ -32,7 +32,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`headers` are those that matter to who made a request."""
+    """What the server answered; of its headers only those that callers use."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,36 +44,36 @@ class NotCarriedOutError(ConnectionResetError):
 
 
 class Connection(Protocol):
-    """What exchanges go over."""
+    """A connection, as an exchange sees it: HTTP/1.1 or HTTP/2."""
 
     @property
     def usable(self) -> bool:
-        """Whether something can be asked, now."""
+        """Whether a request can be sent now."""
 
     def send(self, request: Request, exchange: Exchange) -> None:
         """Write a request."""
 
     def release(self, exchange: Exchange) -> None:
-        """Nobody waits for more of an exchange."""
+        """Give an exchange up: nobody waits for the rest of its answer."""
 
     def read_on(self, exchange: Exchange) -> None:
-        """The reader of its stream has caught up."""
+        """Let the server go on: the reader of the stream has caught up."""
 
     def time_out(self, exchange: Exchange) -> None:
-        """Nothing came of an exchange in time."""
+        """Let an exchange fail whose answer did not come in time."""
 
     def close(self) -> None:
-        """Say goodbye; exchanges fail."""
+        """Close in order; exchanges that are under way fail."""
 
     def abort(self) -> None:
-        """Be gone at once."""
+        """Close without waiting for the server."""
 
 
 class ConnectionPool(Protocol):
-    """What takes connections back that are free again."""
+    """The pool as its connections see it."""
 
     def give_back(self, connection: Connection, exchange: Exchange | None = None) -> None:
-        """An exchange is over, one way or another, or the connection takes no more."""
+        """Take a connection back: an exchange has ended, well or not, or it accepts no more requests."""
 
     def forget(self, connection: Connection) -> None:
         """A connection is closed."""
@@ -83,13 +83,13 @@ class Exchange:
     """A request under way.
 
     Attributes:
-        answer: What comes of it: an answer, or a stream if that is wanted and the answer is a good one.
-        deadline: When the answer has to be there; of a stream, when something has to come.
-        silence: Seconds in which something has to come of a stream.
+        answer: The result: an answer, or a stream if one was asked for and the status is a success.
+        deadline: When the answer must be complete; for a stream, when the next bytes must come.
+        silence: For a stream: so many seconds may pass without bytes.
         heard: Whether anything came.
         stream: What is being read piece by piece.
-        number: Which of its connection's it is.
-        credit: Bytes that came and that the server was not told yet to have been read.
+        number: Its stream identifier on an HTTP/2 connection.
+        credit: Bytes that came and are not yet acknowledged by a WINDOW_UPDATE.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class Exchange:
         return self._status > 0
 
     def received(self, size: int) -> bool:
-        """So many bytes came; whether that is still no more than may come."""
+        """Count bytes that came; False once there are more than the answer may have."""
         self.heard = True
         self._size += size
         if self._size <= self._largest or self.stream is not None:
@@ -184,7 +184,7 @@ class Exchange:
 
 
 class Stream:
-    """What a server sends on and on: as much at a time as came since it was read last.
+    """An answer without an end, such as a watch's: a read gives all that came since the last one.
 
     Attributes:
         pieces: What came and was not read yet.
@@ -203,7 +203,7 @@ class Stream:
         self._error: OSError | None = None
 
     async def read(self) -> bytes:
-        """What came, once something did; nothing at the end.
+        """Wait for bytes, and return all that have come; empty at the end.
 
         Raises:
             TimeoutError: nothing came for long.
@@ -227,7 +227,7 @@ class Stream:
         self._exchange.connection.release(self._exchange)
 
     def due(self, now: float, silence: float) -> float:
-        """When something has to come next; it is not late as long as there is something to be read."""
+        """By when the next bytes must come; while there are unread ones the clock does not run."""
         return (now if self.pieces else self._heard) + silence
 
     # --- called by the connection -------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Stream:
         self._size += len(piece)
 
     def arrived(self) -> None:
-        """Something came."""
+        """Note that bytes came, and wake the reader if there is something to read."""
         self._heard = self._loop.time()
         if self.pieces:
             self._wake()

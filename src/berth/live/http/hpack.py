@@ -1,21 +1,21 @@
-"""Header fields as HTTP/2 packs them (RFC 7541), without the table that both sides would keep.
+"""Header fields as HTTP/2 packs them (RFC 7541), without the dynamic table.
 
-What is sent is written out, and servers are told to refer to nothing that was sent before: so every head can
-be read for itself, and only the fields that matter are.
+Fields are sent as literals, and the server is told to use a table of size 0: so every head can be read by
+itself, and fields that nobody needs are skipped.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# The places of the table that everybody has, as far as they matter here.
+# Indices of the static table (RFC 7541, appendix A), of the fields that are used here.
 _LAST = 61
 _STATUSES = {8: 200, 9: 204, 10: 206, 11: 304, 12: 400, 13: 404, 14: 500}
 _PLACES = {b":authority": 1, b":method": 2, b":path": 4, b":scheme": 6, b"accept-encoding": 16, b"accept": 19}
 _PLACES |= {b"authorization": 23, b"content-length": 28, b"content-type": 31, b"user-agent": 58}
 _NAMES = dict.fromkeys(_STATUSES, b":status") | {26: b"content-encoding", 53: b"retry-after"}
 _OF_INTEREST = frozenset(_NAMES.values())
-# Bytes of a coded name that may be one of them, as no letter of theirs has more than a byte, and of a value.
+# Longest name, in coded bytes, that can be one of them (no letter takes more than a byte), and longest value.
 _LONGEST_NAME, _LONGEST_VALUE = max(map(len, _OF_INTEREST)), 2**10
 # How many bits the Huffman code of each byte and of the end has, in base 36; codes of one length go up.
 _BITS = (
@@ -28,7 +28,7 @@ _BITS = (
 def packed(name: str, value: str) -> bytes:
     """A field, written out."""
     known = name.lower().encode()
-    # Nobody on the way is to remember what proves who we are.
+    # Never indexed: no proxy may keep credentials in its table.
     kind = 0x10 if known == b"authorization" else 0
     place = _PLACES.get(known, 0)
     begin = _number(place, 4, kind)

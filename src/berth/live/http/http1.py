@@ -1,7 +1,7 @@
 """HTTP/1.1: a connection has one request at a time.
 
-llhttp reads the answers.  Nothing is repeated here: whether a request without an answer was carried out is
-for its sender to find out.
+llhttp parses the answers.  Nothing is sent twice here: the caller has to find out whether a request without
+an answer was carried out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Http1Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked: open, with no answer to come, and nothing odd said before."""
+        """Whether a request can be sent: no answer is to come, and the server kept to the protocol so far."""
         return self._exchange is None and not self._broken
 
     def send(self, request: Request, exchange: Exchange) -> None:
@@ -56,7 +56,7 @@ class Http1Connection(asyncio.Protocol):
         self.transport.write(request)
 
     def fail(self, error: OSError) -> None:
-        """Nothing more is expected of it."""
+        """Fail the exchange under way, and take no further one."""
         self._give_up(error)
         self.transport.abort()
 
@@ -93,7 +93,7 @@ class Http1Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange
         if exchange is None:
-            self.close()  # nobody asked
+            self.close()  # bytes without a request
             return
         if not exchange.received(len(data)):
             self._broken = True
@@ -111,7 +111,7 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._exchange is not None and self._headed and not self._measured and exc is None:
-            self.on_message_complete()  # its end is that of the connection
+            self.on_message_complete()  # an answer without a length ends with the connection
         self._owner.forget(self)
         self._give_up(ConnectionResetError(str(exc) if exc else "the server closed the connection"))
 
@@ -141,7 +141,7 @@ class Http1Connection(asyncio.Protocol):
             self._exchange.take(body)
 
     def on_message_complete(self) -> None:
-        if self._parser.get_status_code() < 200:  # only announces the answer
+        if self._parser.get_status_code() < 200:  # 1xx: the answer is yet to come
             self._begin()
             return
         self._broken = self._broken or not (self._measured and self._parser.should_keep_alive())

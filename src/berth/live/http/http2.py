@@ -3,7 +3,7 @@
 One connection saves handshakes, and most system calls and wake-ups: everything that is sent in one turn of
 the event loop is one write, and all answers that arrived together are one read.
 
-As much of RFC 9113 is here as asking needs: nothing is pushed, no priorities, and no table of header fields.
+Only what a client needs of RFC 9113: no server push, no priorities, no dynamic header table.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import cast
 from berth.live.http import hpack
 from berth.live.http.exchange import ConnectionPool, Exchange, NotCarriedOutError, Request
 
-# Seconds of silence after which the server is asked whether it is still there, and for its answer.
+# Seconds of silence after which a PING is sent, and seconds to wait for its answer.
 QUIET = 15.0
-# Bytes that a server may send of an answer before it hears that they were read.
+# Flow control: bytes of an answer that the server may send before they are acknowledged.
 WINDOW = 2**22
 # Bytes of the head of an answer.
 _LARGEST_HEAD = 2**18
@@ -48,7 +48,7 @@ class _ProtocolError(ValueError):
 
 @dataclass(slots=True)
 class _Unsent:
-    """What is left of a body, and how much of it the server takes of this request."""
+    """The unsent rest of a body, and the stream's flow-control window."""
 
     body: bytes
     window: int
@@ -58,7 +58,7 @@ class Http2Connection(asyncio.Protocol):
     """One connection and the exchanges that go over it.
 
     Attributes:
-        agreed: Done once the server has said what it allows.
+        agreed: Done once the server's SETTINGS have come.
     """
 
     def __init__(self, owner: ConnectionPool) -> None:
@@ -75,10 +75,10 @@ class Http2Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._unfinished: tuple[int, int, bytearray] | None = None  # a head in several frames
         self._unsent: dict[int, _Unsent] = {}
-        # What the server allows.
+        # Limits from the server's SETTINGS.
         self._window = self._initial_window = _FIRST_WINDOW
         self._frame, self._concurrent = _FRAME, 100
-        self._credit = 0  # bytes that the server was not told to have come
+        self._credit = 0  # bytes that came and are not acknowledged yet
         self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
             _DATA: self._data,
             _HEADERS: self._headers,
@@ -93,7 +93,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether something can be asked."""
+        """Whether a request can be sent."""
         return (
             not (self._broken or self._leaving)
             and len(self._exchanges) < self._concurrent
@@ -134,7 +134,7 @@ class Http2Connection(asyncio.Protocol):
         self._write(kind, flags | _END_HEADERS, number, block)
 
     def _send_on(self, number: int) -> None:
-        """Send as much of a body as the server takes."""
+        """Send as much of a body as the flow-control windows allow."""
         unsent = self._unsent[number]
         while (size := min(len(unsent.body), self._frame, self._window, unsent.window)) > 0:
             piece, unsent.body = unsent.body[:size], unsent.body[size:]
@@ -194,18 +194,18 @@ class Http2Connection(asyncio.Protocol):
         self._broken = True
         if not self.agreed.done():
             self.agreed.set_exception(error)
-            self.agreed.exception()  # who wanted to know may be gone
+            self.agreed.exception()  # mark it as retrieved: nobody may be waiting for it
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
             exchange.fail(error)
 
     def look_after(self, now: float) -> float:
-        """Ask the server whether it is there if it was silent for long; when to look again."""
+        """Send a PING if the server was silent for long; returns when to look again."""
         if not self._exchanges:
             return math.inf
         if now < self._heard + QUIET:
             return self._heard + QUIET
-        if self._pinged <= self._heard:  # clocks may tick slower than servers answer
+        if self._pinged <= self._heard:  # equal if the answer came within one tick of the clock
             self._pinged = now
             self._write(_PING, 0, 0, bytes(8))
         if now < self._pinged + QUIET:
@@ -225,7 +225,7 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def pause_writing(self) -> None:
-        self.transport.pause_reading()  # who does not listen is not listened to
+        self.transport.pause_reading()  # a server that reads nothing is not read from either
 
     def resume_writing(self) -> None:
         self.transport.resume_reading()
@@ -271,7 +271,7 @@ class Http2Connection(asyncio.Protocol):
             self._credit = 0
         exchange = self._exchanges.get(number)
         if exchange is None:
-            return  # of no interest any more
+            return  # the exchange was given up
         if not exchange.headed:
             raise _ProtocolError("an answer has no head")
         if flags & _PADDED:
@@ -295,7 +295,7 @@ class Http2Connection(asyncio.Protocol):
             self._grant(exchange)
 
     def _grant(self, exchange: Exchange) -> None:
-        """Let the server send as much more of an answer as came."""
+        """Acknowledge the bytes that came, so that the server may send as many more."""
         if exchange.credit:
             self._write(_WINDOW_UPDATE, 0, exchange.number, exchange.credit.to_bytes(4, "big"))
             exchange.credit = 0
@@ -376,7 +376,7 @@ class Http2Connection(asyncio.Protocol):
                     raise _ProtocolError("frames cannot have that size")
                 self._frame = value
             elif setting == _CONCURRENT:
-                self._concurrent = max(value, 1)  # who takes none says so when asked
+                self._concurrent = max(value, 1)  # 0 is passing: a request that is sent then is refused
         self._write(_SETTINGS, _ACK, 0, b"")
         if not self.agreed.done():
             self.agreed.set_result(None)
@@ -394,7 +394,7 @@ class Http2Connection(asyncio.Protocol):
             self._write(_PING, _ACK, 0, payload[:8])
 
     def _goaway(self, _: int, __: int, payload: bytes) -> None:
-        """The server will not begin with more requests than those up to the one that it names."""
+        """GOAWAY: the server handles no requests after the one that it names."""
         self._leaving = True
         last = int.from_bytes(payload[:4], "big") & _LAST_NUMBER
         for number in [number for number in self._exchanges if number > last]:

@@ -1,8 +1,8 @@
 """Requests to one server: HTTP/2 on one connection if it speaks that, else HTTP/1.1 on several that are kept.
 
-A binding through a full HTTP client costs more than deciding on it, and importing one costs more than listing
-a cluster.  Here the head of a request is made once and only path, length and body differ.  What could change
-something is not repeated unless the server says that it has not begun with it.  No redirects, no cookies.
+Sending a binding with a general HTTP client takes longer than deciding on it, and importing one longer than
+listing a cluster.  Here the head of a request is made once, and only path, length and body differ.  A write
+is not repeated unless the server says that it has not begun with it.  No redirects, no cookies.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from berth.live.http.http2 import QUIET, Http2Connection
 from berth.live.rate_limit import Fence
 from berth.sockets import url_host
 
-# Bytes of an answer, its head included: it is one object, and servers store none of this size.
+# Bytes of an answer with its head: one object, and API servers store none this large.
 LARGEST = 2**24
-# Bytes of a list: a hundred thousand nodes have fewer.
+# Bytes of a list, more than a hundred thousand nodes take.
 LARGEST_LIST = 2**31
 # Seconds after which a connection that was not used is not trusted any more.
 IDLE = 15.0
-_CLOSING = 1.0  # seconds for connections to say goodbye
+_CLOSING = 1.0  # seconds for connections to close in order
 _AS_IT_IS = re.compile(r"[A-Za-z0-9/._:~-]*")  # a path that needs no quoting
 _NOT_QUOTED = "/:~%@!$&'()*+,;="
 _PORTS = {"http": 80, "https": 443}
 _HTTP2 = "h2"  # as TLS calls it
-_ATTEMPTS = 3  # at what the server does not begin with
+_ATTEMPTS = 3  # at a request that the server says it has not begun with
 
 
 class Transport:
     """Connections to one server: one for all requests, or as many as there are requests at a time.
 
-    $DISABLE_HTTP2 makes it the latter whatever the server speaks, as it does for other Kubernetes clients.
+    With $DISABLE_HTTP2 it is always HTTP/1.1, as in other Kubernetes clients.
 
     Args:
         url: Of the server; its path goes before every other. A name and a password in it prove who we are,
             if nothing else does.
         context: For https.
-        server_hostname: Whom the certificate is to be of, if not the URL's host.
+        server_hostname: The name that the certificate must have, if it is not the URL's host.
         proxy: The URL of one that connections are made by.
         compressed: Whether answers may be gzipped; streams never are.
         fields: What every request has in its head besides, each as often as it is named.
@@ -97,7 +97,7 @@ class Transport:
         self._heads: dict[tuple[str, str, bool], tuple[Mapping[str, str], RequestHead]] = {}
         self._open: set[Connection] = set()
         self._shared: Http2Connection | None = None
-        self._sharing = asyncio.Lock()  # while it is found out whether there can be one for all
+        self._sharing = asyncio.Lock()  # held until the first connection shows whether it is HTTP/2
         self._idle: deque[Http1Connection] = deque()  # the one used last is the last
         self._awaited: set[Exchange] = set()
         self._all_gone = asyncio.Event()
@@ -257,7 +257,7 @@ class Transport:
     # --- connections --------------------------------------------------------------------------------
 
     def _kept(self) -> Connection | None:
-        """A connection that is there; those that nobody used for long are closed."""
+        """An idle connection, None if there is none; those that were idle for long are closed."""
         now = self._loop.time()
         if self._shared is not None:
             if self._shared.trusted(now):
@@ -273,7 +273,7 @@ class Transport:
         return None
 
     def _part(self) -> None:
-        """Ask no more over the connection that is for all; what is under way there is waited for."""
+        """Send no more requests over the HTTP/2 connection; it closes when those under way are answered."""
         if self._shared is not None:
             shared, self._shared = self._shared, None
             shared.close_if_done()
@@ -301,7 +301,7 @@ class Transport:
             self._all_gone.set()
 
     async def _connection(self, deadline: float, seconds: float) -> Connection:
-        """A new connection, or the one for all that somebody else has made meanwhile."""
+        """A new connection, or the HTTP/2 connection that another request has made meanwhile."""
         try:
             async with asyncio.timeout_at(deadline):
                 if not self._may_share:
@@ -333,17 +333,17 @@ class Transport:
         return connection
 
     async def _direct(self) -> Connection:
-        _, opening = await self._loop.create_connection(
-            lambda: _Opening(self),
+        _, negotiation = await self._loop.create_connection(
+            lambda: _Negotiation(self),
             self._host,
             self._port,
             ssl=self._context,
             server_hostname=self._server_hostname,
         )
-        return opening.speaking
+        return negotiation.speaking
 
     async def _by_proxy(self, proxy: SplitResult) -> Connection:
-        """A connection to a proxy; for https it is told to whom to lead it on."""
+        """A connection to a proxy; for https through a CONNECT tunnel to the server."""
         host, port = _place(proxy)
         context = ssl.create_default_context() if proxy.scheme == "https" else None
         transport, connection = await self._loop.create_connection(
@@ -353,17 +353,17 @@ class Transport:
             return connection
         try:
             await self._lead_on(connection, _basic(proxy, "Proxy-Authorization"))
-            opening = _Opening(self)
+            negotiation = _Negotiation(self)
             made = await self._loop.start_tls(
-                transport, opening, self._context, server_hostname=self._server_hostname
+                transport, negotiation, self._context, server_hostname=self._server_hostname
             )
         except BaseException:
             transport.abort()
             raise
         if made is None:
             raise ConnectionResetError("the proxy closed the connection")
-        opening.connection_made(made)
-        return opening.speaking
+        negotiation.connection_made(made)
+        return negotiation.speaking
 
     async def _lead_on(self, connection: Http1Connection, authorization: Mapping[str, str]) -> None:
         target = f"{url_host(self._host)}:{self._port}"
@@ -377,7 +377,7 @@ class Transport:
     # --- one timer for all --------------------------------------------------------------------------
 
     def _expect(self, exchange: Exchange, deadline: float) -> None:
-        """Let an exchange fail if its answer is not there by then."""
+        """Set the deadline of an exchange."""
         exchange.deadline = deadline
         self._awaited.add(exchange)
         if self._sweep is None:
@@ -401,11 +401,11 @@ class Transport:
         self._sweep = None if following == math.inf else self._loop.call_at(following, self._look_around)
 
 
-class _Opening(asyncio.Protocol):
-    """A connection of which it is not known yet what it speaks.
+class _Negotiation(asyncio.Protocol):
+    """A new connection until TLS has negotiated HTTP/1.1 or HTTP/2.
 
     Attributes:
-        speaking: What it became.
+        speaking: The connection with the negotiated protocol.
     """
 
     def __init__(self, owner: ConnectionPool) -> None:
@@ -439,13 +439,13 @@ def _place(parts: SplitResult) -> tuple[str, int]:
 
 
 def _netloc(parts: SplitResult) -> str:
-    """As a server is called, without who calls it."""
+    """Host and port of a URL, without user and password."""
     host, _ = _place(parts)
     return url_host(host) if parts.port is None else f"{url_host(host)}:{parts.port}"
 
 
 def _basic(parts: SplitResult, field: str) -> dict[str, str]:
-    """What a name and a password in a URL are sent as."""
+    """The header of basic authentication for the user and password in a URL."""
     if parts.username is None:
         return {}
     name = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

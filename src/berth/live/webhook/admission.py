@@ -81,7 +81,7 @@ def read(body: bytes) -> AdmissionRequest:
     """The question in the body of a request.
 
     Raises:
-        MalformedReviewError: there is none that we understand.
+        MalformedReviewError: there is none of a known version.
     """
     try:
         raw = msgspec.json.decode(body)
@@ -218,7 +218,7 @@ def admit(request: AdmissionRequest, policy: AdmissionPolicy) -> AdmissionVerdic
 
 
 def _pod(raw: RawObject, path: Path) -> Pod:
-    """What matters of the pod in an object; whatever else it has may be newer than we are."""
+    """The judged fields of the pod in an object; others may be of a newer Kubernetes and are ignored."""
     template = _inside(raw, *path)
     annotations = _inside(template, "metadata", "annotations")
     known = {name: text for name, text in annotations.items() if name == AFFINITY_ANNOTATION}
@@ -259,7 +259,7 @@ def _check_rules(
     where, in_spec = (*path, *_ANNOTATION), (*path, "spec", "affinity")
     found, before = Errors(), Errors()
     annotated, known = check_annotation(new, found, path), check_annotation(old, before, path)
-    # One that stayed is as good as it was, except that together with a new spec it can be too much.
+    # An annotation that stayed is not judged again, except for errors that only the new spec makes.
     changed = _annotation(new) != _annotation(old)
     verdict.errors.extend(error for error in found if changed or error not in before)
     if changed and annotated is not None and not found:
@@ -275,7 +275,7 @@ def _check_rules(
 
 
 def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
-    """Rules that can be written and never mean anything."""
+    """Warnings about rules that are valid and have no effect."""
     node, together, apart = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
     if not any(map(_has_rules, (node, together, apart))):
         yield f"{path}: has no rules"

@@ -109,9 +109,9 @@ class QuotaCharger:
             self._listed = now
 
     def _more(self, exclusion: Exclusion, before: Exclusion | None) -> BlockedNodes:
-        """What a pod is charged for its new rules, beside what it is charged for those that it had."""
+        """The additional charge for a pod's new rules, beside that for the rules it had."""
         after = cost([exclusion], self._nodes, self._estimate)
-        # One against namespaces that are not there yet may be charged with nothing.
+        # A rule about namespaces that do not exist yet may have been charged nothing.
         kept = [r for r in before.rules if r.everywhere or r in exclusion.rules] if before is not None else []
         known = BlockedNodes()
         if before is not None and kept:
@@ -119,7 +119,7 @@ class QuotaCharger:
         return BlockedNodes(*(max(new - old, 0) for new, old in zip(after, known, strict=True)))
 
     async def _write(self, quota: RawObject, uid: str, more: BlockedNodes) -> None:
-        """Charge a quota if it still has so much; looked at again if somebody was faster."""
+        """Charge a quota if so much is left; after a conflict it is read and judged again."""
         name, namespace = quota["metadata"]["name"], quota["metadata"]["namespace"]
         for _ in range(_TRIES):
             wanted = _check(quota, more)
@@ -137,7 +137,7 @@ class QuotaCharger:
                 await self._client.update(RESOURCE_QUOTAS, body, namespace, "status")
             except ApiError as error:
                 if error.code == 404:
-                    return  # whoever deletes a quota wants none
+                    return  # the quota was deleted, so nothing is limited
                 if error.code != 409:
                     raise
             else:
@@ -150,7 +150,7 @@ def _check(quota: RawObject, more: BlockedNodes) -> Amounts:
     """What a quota is to be charged of all that a pod blocks.
 
     Raises:
-        QuotaError: it has not so much left, or nobody has counted yet.
+        QuotaError: not so much is left, or its usage has not been counted yet.
     """
     names = [name for name in EXCLUSIVE_NAMES if name in limits_of(quota)]
     check_counted(quota, names)

@@ -1,8 +1,7 @@
 """`berth webhook` as a whole: an HTTPS server that answers AdmissionReviews.
 
-It asks nobody anything, so it needs no rights in the cluster, unless it is to charge quotas.  Whatever is
-wrong with a request, or with us, is an HTTP error, and the webhook's failurePolicy says what becomes of the
-object.
+It makes no requests, so it needs no rights in the cluster, unless it is to charge quotas.  A bad request or a
+fault of the webhook is answered with an HTTP error, and its failurePolicy says what becomes of the object.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class Webhook:
             say(_log, v(2), "Bad request", status=error.status_code, err=error.detail)
             return PlainTextResponse(f"{error.detail}\n", error.status_code)
         except ClientDisconnect:
-            self._metrics.errors.labels("499").inc()  # nobody will see it
+            self._metrics.errors.labels("499").inc()  # the client has closed the connection
             return PlainTextResponse("", 400)
         except Exception:  # noqa: BLE001 - the failure policy decides, and the log says where
             self._metrics.errors.labels("500").inc()
@@ -183,7 +182,7 @@ async def run(settings: WebhookSettings) -> None:
 
     Raises:
         berth.live.component.serving.ServingError: the port is taken, or the certificate cannot be used.
-        berth.live.connection.ConnectionSettingsError: quotas are to be charged, and nobody says where.
+        berth.live.connection.ConnectionSettingsError: quotas are to be charged, and no API server is given.
     """
     async with serving(settings):
         await asyncio.Event().wait()

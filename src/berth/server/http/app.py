@@ -97,11 +97,11 @@ class Api:
         self._state.metrics.observe(request.verb, request.resource, code, seconds)
 
     def _admit(self, request: ApiRequest, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Find out who sends a request, and whether they may."""
+        """Authenticate a request, and authorize it."""
         registry = self._state.registry
         user = self._gate.check(request.path, request.headers)
         request.user = user = acting_user(registry, user, headers)
-        # Who gets here without a name asks for nothing but the health.
+        # Without a user a request gets this far only for health checks.
         if user is not NOBODY and not may_everything(user):
             require(registry, user, request.attributes())
 

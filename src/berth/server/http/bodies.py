@@ -17,6 +17,7 @@ import msgspec
 
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, budget
+from berth.kube.schema.registry import Gvk
 from berth.kube.schema.scalars import json_type
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, YamlError, without_nulls
@@ -31,8 +32,6 @@ _SECONDS = 60.0  # for the whole of a body, as kube-apiserver's --request-timeou
 _MOST_EXPANDED = 20_000
 _MODES = ("Ignore", "Warn", "Strict")
 _MOST_WARNINGS, _MOST_TEXT = 50, 4096  # each is a header
-
-Gvk = tuple[str, str, str]
 
 
 async def read_body(request: ApiRequest) -> bytes:
@@ -68,7 +67,7 @@ def decode_body(request: ApiRequest, body: bytes) -> RawObject:
         try:
             return protobuf.decode(body)
         except protobuf.UnknownKindError:
-            raise errors.unsupported_media_type(("application/json", "application/yaml")) from None
+            raise errors.unsupported_media_type() from None
         except protobuf.ProtobufError as error:
             raise errors.bad_request(f"error decoding protobuf: {error}") from None
     value = decode_value(request, body, yaml_allowed="yaml" in content_type)

@@ -17,6 +17,7 @@ from berth.kube.objects import RawObject
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.credentials import ALGORITHM
+from berth.server.errors import TEXT_TYPES
 from berth.server.http.replies import JSON_TYPE, Reply, of_object
 from berth.server.http.requests import ApiRequest, clauses
 from berth.server.http.state import ServerState
@@ -26,7 +27,7 @@ from berth.server.registry.strategy import SUBRESOURCES, ServedResource, Subreso
 from berth.server.settings import BUILD
 from berth.server.storage.bucket import encode
 
-_JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
+_JSON_TYPES = frozenset({*TEXT_TYPES, "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CHECKS = ("ping", "log", "store")
 _PATHS = ("/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
@@ -98,7 +99,7 @@ class Documents:
     # --- discovery
 
     def _discovery(self, request: ApiRequest, path: str) -> Reply:
-        form, content_type = "", b"application/json"
+        form, content_type = "", JSON_TYPE
         if path in ("/api", "/apis"):
             form = _asked_version(request.headers.get(b"accept", b"").decode("latin-1"))
         if form:
@@ -205,12 +206,12 @@ def version_info(version: KubernetesVersion) -> dict[str, str]:
     }
 
 
-Groups = dict[str, dict[str, list["ServedResource"]]]
+ServedGroups = dict[str, dict[str, list["ServedResource"]]]
 
 
-def groups_of(resources: Iterable[ServedResource]) -> Groups:
+def groups_of(resources: Iterable[ServedResource]) -> ServedGroups:
     """Resources by group in the order given, and by version, the preferred one first."""
-    groups: Groups = {}
+    groups: ServedGroups = {}
     for resource in resources:
         groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
@@ -219,7 +220,7 @@ def groups_of(resources: Iterable[ServedResource]) -> Groups:
     }
 
 
-def legacy(groups: Groups, path: str) -> dict[str, Any] | None:
+def legacy(groups: ServedGroups, path: str) -> dict[str, Any] | None:
     """The document at a path below ``/api`` or ``/apis``, None if there is no such group or version."""
     match path.split("/")[1:]:
         case ["api"]:
@@ -237,7 +238,7 @@ def legacy(groups: Groups, path: str) -> dict[str, Any] | None:
     return None
 
 
-def _resource_list(groups: Groups, group: str, version: str) -> dict[str, Any] | None:
+def _resource_list(groups: ServedGroups, group: str, version: str) -> dict[str, Any] | None:
     found = groups.get(group, {}).get(version)
     if found is None:
         return None
@@ -249,7 +250,7 @@ def _resource_list(groups: Groups, group: str, version: str) -> dict[str, Any] |
     }
 
 
-def aggregated(groups: Groups, *, core: bool, version: str) -> dict[str, Any]:
+def aggregated(groups: ServedGroups, *, core: bool, version: str) -> dict[str, Any]:
     """All groups at once: the core group for ``/api``, the others for ``/apis``."""
     return {
         "kind": "APIGroupDiscoveryList",

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from berth.kube.objects import RawObject
-from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATCH_TYPES, STRATEGIC_PATCH
 from berth.server import errors, patch, protobuf
 from berth.server.fields import mapping
 from berth.server.http import lists, watching
@@ -23,18 +23,16 @@ from berth.server.http.bodies import (
     without_nulls_like_go,
 )
 from berth.server.http.replies import ListBody, Reply, of_object, of_record
-from berth.server.http.requests import PATCH_TYPES, ApiRequest, Send
+from berth.server.http.requests import ApiRequest, Send
 from berth.server.registry import deletion, metadata, writes
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.strategy import SUBRESOURCES
 from berth.server.registry.writes import Write
 
 Handler = Callable[[ApiRequest], Awaitable[Reply]]
-Change = Callable[[RawObject], RawObject]
+_Change = Callable[[RawObject], RawObject]
 
-_BODY_TYPES = frozenset(
-    {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
-)
+_BODY_TYPES = frozenset({"", *errors.TEXT_TYPES, "text/yaml", "*/*", protobuf.CONTENT_TYPE})
 _STEP = 100  # objects deleted between two looks at other requests
 
 
@@ -81,7 +79,7 @@ async def _answered(handler: Handler, request: ApiRequest) -> Reply:
 
 async def _body_of(request: ApiRequest) -> bytes:
     if request.content_type not in _BODY_TYPES:
-        raise errors.unsupported_media_type(("application/json", "application/yaml"))
+        raise errors.unsupported_media_type()
     return await read_body(request)
 
 
@@ -223,7 +221,7 @@ def _check_patch_type(request: ApiRequest) -> None:
         raise errors.unsupported_media_type(supported)
 
 
-def _change_of(request: ApiRequest, body: bytes) -> Change:
+def _change_of(request: ApiRequest, body: bytes) -> _Change:
     """The function a JSON, merge or strategic merge patch stands for."""
     value, endpoint = decode_value(request, body), request.endpoint
 
@@ -334,7 +332,7 @@ async def _patch_scale(request: ApiRequest) -> Reply:
     return await _scaled(request, body, change)
 
 
-async def _scaled(request: ApiRequest, body: bytes, change: Change) -> Reply:
+async def _scaled(request: ApiRequest, body: bytes, change: _Change) -> Reply:
     endpoint, intent = request.endpoint, request.intent
 
     def propose() -> Write:

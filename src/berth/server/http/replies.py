@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 
 import msgspec
 
+from berth.kube import well_known
 from berth.kube.objects import RawObject
 from berth.kube.text import yaml_writer
 from berth.server.connections import answer_at_once
@@ -22,8 +23,7 @@ from berth.server.storage.bucket import Record, decode, encode
 from berth.server.tables import partial_metadata, render_row, table_head
 
 META_V1 = "meta.k8s.io/v1"
-JSON_TYPE = b"application/json"
-_YAML = b"application/yaml"
+JSON_TYPE, _YAML = well_known.JSON.encode(), well_known.YAML.encode()
 _GZIP_FROM = 128 * 1024  # kube-apiserver's threshold
 _PIECE = 128 * 1024  # made before others have a turn, or a little more
 _LARGEST_PIECE = 2 * _PIECE
@@ -157,7 +157,7 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         return
     for piece in pieces_of_it:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await asyncio.sleep(0)  # sending alone lets nobody else have a turn while the client keeps up
+        await asyncio.sleep(0)  # let others run: sending does not wait while the client keeps up
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -17,8 +17,8 @@ from urllib.parse import parse_qsl, unquote
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from berth.certificates import LOOPBACK, WILDCARDS
+from berth.kube import well_known
 from berth.kube.objects import Key
-from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
 from berth.server.http.state import ServerState
 from berth.server.registry.kinds.access.roles import require
@@ -48,7 +48,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 JSON, TABLE, PARTIAL, YAML = "json", "table", "partial", "yaml"
 
-PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False", ""})
@@ -96,7 +95,7 @@ class ApiRequest:
     headers: dict[bytes, bytes]
     receive: Receive
     cycle: RequestResponseCycle | None = None  # by which it can be answered at once
-    user: User = ADMIN  # who is taken to have sent it
+    user: User = ADMIN  # the user for whom it is authorized
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
@@ -168,7 +167,7 @@ class ApiRequest:
 
     @property
     def manager(self) -> str:
-        """Who is written down as the manager of the fields this request sets."""
+        """The name in managedFields for the fields that this request sets."""
         manager = self.query.get("fieldManager")
         if manager:
             return manager
@@ -240,14 +239,14 @@ def _accepted(header: str) -> str:
     """The first form in an Accept header that this server can give."""
     for media, options in clauses(header or "*/*"):
         form = options.get("as", "")
-        if media in ("application/json", "*/*", "application/*"):
+        if media in (well_known.JSON, "*/*", "application/*"):
             if form == "Table":
                 return TABLE
             if form in ("PartialObjectMetadata", "PartialObjectMetadataList"):
                 return PARTIAL
             if not form or form.startswith("APIGroup"):
                 return JSON
-        elif media in ("application/yaml", "text/yaml") and not form:
+        elif media in (well_known.YAML, "text/yaml") and not form:
             return YAML
     raise errors.not_acceptable()
 
@@ -337,7 +336,7 @@ def _asked(name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) 
         yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
         yield Attributes("impersonate", resource="users", name=name)
-    # Who has this name may do everything, whatever the groups.
+    # The administrator's name gives all rights, so it takes the right to the masters' group as well.
     for group in groups if name != ADMIN.name else {*groups, MASTERS}:
         yield Attributes("impersonate", resource="groups", name=group)
     for key, values in extra.items():

@@ -200,7 +200,7 @@ async def watch(request: ApiRequest, send: Send) -> None:
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
     request.streaming = True
     try:
-        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+        headers = [(b"content-type", replies.JSON_TYPE), (b"cache-control", b"no-cache, private")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         stream = _frames(request.state, watcher, start, match, lasts, bookmarks=bookmarks)
         loop = asyncio.get_running_loop()

@@ -14,7 +14,8 @@ import yaml
 
 from berth.kube.schema import NO_DEFAULT, Schema, SchemaNode, SchemaRegistry, SchemaStruct, builtin
 from berth.kube.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
-from berth.kube.well_known import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from berth.kube.well_known import JSON, PATCH_TYPES, STRATEGIC_PATCH
+from berth.server.errors import TEXT_TYPES
 from berth.server.registry.strategy import SUBRESOURCES, ServedResource
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -23,15 +24,15 @@ SCHEMAS_PREFIX = "#/components/schemas/"
 PATCH = f"{_META}.Patch"
 
 _NAMED_SCALARS: dict[str, tuple[str, dict[str, Any]]] = {
-    TIME: (f"{_META}.Time", {"type": "string", "format": "date-time"}),
-    MICRO_TIME: (f"{_META}.MicroTime", {"type": "string", "format": "date-time"}),
+    TIME: (f"{_META}.Time", {"type": "string", "format": TIME}),
+    MICRO_TIME: (f"{_META}.MicroTime", {"type": "string", "format": TIME}),
     QUANTITY: (
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
         {"oneOf": [{"type": "string"}, {"type": "number"}]},
     ),
     INT_OR_STRING: (
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+        {"format": INT_OR_STRING, "oneOf": [{"type": "integer"}, {"type": "string"}]},
     ),
 }
 
@@ -181,8 +182,6 @@ def _merge_attributes(node: SchemaNode) -> dict[str, Any]:
 
 # --- paths
 
-_BODY_TYPES = (JSON, "application/yaml")
-PATCH_TYPES = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 
 # Query parameters: type, what it does, and the operations that take it.
 _QUERY = {
@@ -333,11 +332,11 @@ def _operation(target: _Target, verb: str, components: Components) -> _Place:
         "x-kubernetes-group-version-kind": {"group": group, "kind": kind, "version": version},
     }
     if verb in ("create", "update"):
-        content = {media: {"schema": target.body} for media in _BODY_TYPES}
+        content = {media: {"schema": target.body} for media in TEXT_TYPES}
         operation["requestBody"] = {"required": True, "content": content}
     elif verb == "patch":
         builtin = str(target.body.get("$ref", "")).startswith("#/components/schemas/io.k8s.")
-        types = PATCH_TYPES if builtin else PATCH_TYPES[:-1]
+        types = sorted(PATCH_TYPES if builtin else set(PATCH_TYPES) - {STRATEGIC_PATCH})
         content = {media: {"schema": components.patch()} for media in types}
         operation["requestBody"] = {"required": True, "content": content}
     elif verb in ("delete", "deletecollection"):

@@ -15,13 +15,13 @@ from berth.kube.well_known import LAST_APPLIED
 from berth.server import fields
 from berth.server.errors import StatusError, bad_request, refuse_depth
 from berth.server.patch import fieldset, managers
-from berth.server.patch.fieldset import FieldSet, Path
+from berth.server.patch.fieldset import FieldSet, KeyPath
 from berth.server.patch.managers import APPLY, UPDATE, ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, compare, fields_of, merge, require_schema, without
 
 # --- from kubectl's annotation --------------------------------------------------------------------
 # Upstream: apimachinery/pkg/util/managedfields/internal (lastappliedmanager, lastappliedupdater).  Only for
-# kubectl's own manager: whoever applies by another name means to own fields beside it.
+# kubectl's own manager; another name in an apply means another owner beside it.
 
 MANAGER = "kubectl"
 
@@ -38,7 +38,7 @@ def taken_over(live: dict[str, Any], schema: Schema, manager: str) -> FieldSet:
         difference = compare(last, live, schema.root)
         applied = frozenset(fields_of(last, schema.root))
     except (ValueError, RecursionError, StatusError):
-        return frozenset()  # somebody else wrote it
+        return frozenset()  # not written by kubectl
     return applied - difference.modified - difference.added - difference.removed
 
 
@@ -71,7 +71,7 @@ _NEVER_OWNED = frozenset(
 )
 
 
-def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str] = ()) -> tuple[Path, ...]:
+def reset_fields(subresource: str, *, status_apart: bool, taken: Collection[str] = ()) -> tuple[KeyPath, ...]:
     """What a write to this endpoint cannot set, so that nobody gets to own it there.
 
     `taken`: What a write to the status can set of the metadata.
@@ -92,7 +92,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     now: str,
     subresource: str = "",
     force: bool = False,
-    reset: Iterable[Path] = (),
+    reset: Iterable[KeyPath] = (),
 ) -> dict[str, Any]:
     """The live object (None if there is none yet) with a configuration applied to it.
 
@@ -131,7 +131,7 @@ def track_update(
     manager: str,
     now: str,
     subresource: str = "",
-    reset: Iterable[Path] = (),
+    reset: Iterable[KeyPath] = (),
 ) -> dict[str, Any]:
     """The new object with its managed fields: whoever changes a field by an update owns it from then on."""
     before = live if live is not None else {}
@@ -171,7 +171,7 @@ def _owners(before: dict[str, Any], api_version: str, schema: Schema, now: str) 
     return owners
 
 
-def _owned(paths: Iterable[Path], reset: Iterable[Path]) -> FieldSet:
+def _owned(paths: Iterable[KeyPath], reset: Iterable[KeyPath]) -> FieldSet:
     prefixes = tuple(reset)
     return frozenset(
         path
@@ -183,7 +183,7 @@ def _owned(paths: Iterable[Path], reset: Iterable[Path]) -> FieldSet:
 
 
 def _give_up(merged: dict[str, Any], schema: Schema, last: FieldSet, owners: Managers) -> dict[str, Any]:
-    """Take away what the applier no longer mentions and nobody else owns."""
+    """Remove the fields that the applier no longer mentions and no other manager owns."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in owners.values()))
     dropped = last - owned
     if not dropped:

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-Path = tuple[str, ...]
-FieldSet = frozenset[Path]
+KeyPath = tuple[str, ...]
+FieldSet = frozenset[KeyPath]
 
 MEMBER = "."  # marks where a path ends
 
@@ -30,7 +30,7 @@ def quoted(raw: object) -> str:
     return msgspec.json.encode(raw).decode()
 
 
-def encode(paths: Iterable[Path]) -> dict[str, Any]:
+def encode(paths: Iterable[KeyPath]) -> dict[str, Any]:
     """The ``fieldsV1`` form: nested objects, ``.`` where a path ends that others go beyond."""
     return _ordered(trie(paths))
 
@@ -45,13 +45,13 @@ def _ordered(node: dict[str, Any]) -> dict[str, Any]:
 
 def decode(fields: object) -> FieldSet:
     """The set a ``fieldsV1`` value describes; anything that is not one is an empty set."""
-    found: set[Path] = set()
+    found: set[KeyPath] = set()
     if isinstance(fields, dict):
         _collect(fields, (), found)
     return frozenset(found)
 
 
-def _collect(node: dict[str, Any], path: Path, found: set[Path]) -> None:
+def _collect(node: dict[str, Any], path: KeyPath, found: set[KeyPath]) -> None:
     for element, child in node.items():
         if element == MEMBER:
             if path:
@@ -62,7 +62,7 @@ def _collect(node: dict[str, Any], path: Path, found: set[Path]) -> None:
             _collect(child, (*path, element), found)
 
 
-def trie(paths: Iterable[Path]) -> dict[str, Any]:
+def trie(paths: Iterable[KeyPath]) -> dict[str, Any]:
     """Nested objects in which every path's end is marked; what :func:`encode` starts from."""
     root: dict[str, Any] = {}
     for path in paths:
@@ -73,7 +73,7 @@ def trie(paths: Iterable[Path]) -> dict[str, Any]:
     return root
 
 
-def holds(fields: dict[str, Any], path: Path) -> bool:
+def holds(fields: dict[str, Any], path: KeyPath) -> bool:
     """Whether a ``fieldsV1`` value contains a path."""
     at: Any = fields
     for element in path:
@@ -85,7 +85,7 @@ def holds(fields: dict[str, Any], path: Path) -> bool:
     return not at or MEMBER in at
 
 
-def show(path: Path) -> str:
+def show(path: KeyPath) -> str:
     """A path as conflict messages write it: ``.spec.containers[name="a"].image``."""
     return "".join(map(_show_element, path))
 
@@ -102,6 +102,6 @@ def _show_element(element: str) -> str:
     return f"[{rest}]"
 
 
-def parents(paths: Iterable[Path]) -> frozenset[Path]:
+def parents(paths: Iterable[KeyPath]) -> frozenset[KeyPath]:
     """Every proper prefix of every path."""
     return frozenset(path[:length] for path in paths for length in range(1, len(path)))

@@ -15,7 +15,7 @@ from berth.server.patch.typed import element_of
 APPLY, UPDATE = "Apply", "Update"
 
 _IDENTITY = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation")
-# What nobody owns in an object's metadata.
+# Fields of the metadata that have no owner.
 UNOWNED_METADATA = frozenset({*_IDENTITY, "managedFields", "resourceVersion"})
 _UNOWNED_TOP = frozenset({"apiVersion", "kind"})
 # Beyond this many managers that update, the oldest are thrown together.

@@ -14,11 +14,11 @@ from typing import Any
 from berth.kube.schema import NO_DEFAULT, SchemaNode, budget
 from berth.server.errors import bad_request
 from berth.server.patch import fieldset
-from berth.server.patch.fieldset import Path
+from berth.server.patch.fieldset import KeyPath
 
 MISSING: Any = object()
 
-# Whatever lies deeper is owned as a whole; nobody writes such objects by hand.
+# Values that lie deeper are owned as a whole; objects are hardly ever nested like that.
 _MAX_DEPTH = 100
 
 
@@ -59,9 +59,9 @@ def _elements(items: list[Any], node: SchemaNode) -> dict[str, Any] | None:
     return found
 
 
-def fields_of(value: Any, node: SchemaNode) -> set[Path]:  # noqa: ANN401 -- any JSON value
+def fields_of(value: Any, node: SchemaNode) -> set[KeyPath]:  # noqa: ANN401 -- any JSON value
     """The fields an applied configuration lays claim to."""
-    found: set[Path] = set()
+    found: set[KeyPath] = set()
     _fields(value, node, (), found)
     return found
 
@@ -69,7 +69,7 @@ def fields_of(value: Any, node: SchemaNode) -> set[Path]:  # noqa: ANN401 -- any
 _Parts = list[tuple[str, Any, SchemaNode, bool]]
 
 
-def _parts(value: Any, node: SchemaNode, path: Path) -> _Parts | None:  # noqa: ANN401
+def _parts(value: Any, node: SchemaNode, path: KeyPath) -> _Parts | None:  # noqa: ANN401
     """What is inside a value: path element, item, its node, and whether it is owned apart from what it holds.
 
     None if the value is owned as a whole.
@@ -90,7 +90,7 @@ def _parts(value: Any, node: SchemaNode, path: Path) -> _Parts | None:  # noqa: 
     return [(element, item, inner, True) for element, item in elements.items()]
 
 
-def _fields(value: Any, node: SchemaNode, path: Path, found: set[Path]) -> None:  # noqa: ANN401
+def _fields(value: Any, node: SchemaNode, path: KeyPath, found: set[KeyPath]) -> None:  # noqa: ANN401
     parts = _parts(value, node, path)
     if parts is None and path:
         found.add(path)
@@ -105,9 +105,9 @@ def _fields(value: Any, node: SchemaNode, path: Path, found: set[Path]) -> None:
 class Difference:
     """What changed between two states of an object."""
 
-    added: set[Path] = field(default_factory=set)
-    removed: set[Path] = field(default_factory=set)
-    modified: set[Path] = field(default_factory=set)
+    added: set[KeyPath] = field(default_factory=set)
+    removed: set[KeyPath] = field(default_factory=set)
+    modified: set[KeyPath] = field(default_factory=set)
 
 
 def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
@@ -116,7 +116,7 @@ def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
     return difference
 
 
-def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) -> None:  # noqa: ANN401
+def _compare(old: Any, new: Any, node: SchemaNode, path: KeyPath, out: Difference) -> None:  # noqa: ANN401
     if old is new:
         return
     if old is MISSING or old is None:
@@ -142,7 +142,7 @@ def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) 
         out.modified.add(path)
 
 
-def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: Path, out: Difference) -> None:
+def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: KeyPath, out: Difference) -> None:
     before, after = _elements(old, node), _elements(new, node)
     if before is None or after is None:
         if old != new:
@@ -155,7 +155,7 @@ def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: Path,
             out.added.add(at)
 
 
-def _came(value: Any, node: SchemaNode, path: Path, out: set[Path], *, fresh: bool) -> None:  # noqa: ANN401
+def _came(value: Any, node: SchemaNode, path: KeyPath, out: set[KeyPath], *, fresh: bool) -> None:  # noqa: ANN401
     """Everything inside a value that came, and the value itself unless an empty one was there before.
 
     `fresh`: What holds the value came, too.
@@ -171,8 +171,8 @@ def _came(value: Any, node: SchemaNode, path: Path, out: set[Path], *, fresh: bo
             _came(item, inner, (*path, step), out, fresh=not was_there)
 
 
-def _went(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401
-    """A value that went and everything inside it: whoever owned any of that owns it no longer."""
+def _went(value: Any, node: SchemaNode, path: KeyPath, out: set[KeyPath]) -> None:  # noqa: ANN401
+    """A value was removed: add its path and all paths inside it to `out`."""
     out.add(path)
     for step, item, inner, _ in _parts(value, node, path) or ():
         _went(item, inner, (*path, step), out)
@@ -223,8 +223,8 @@ def without(
     value: Any,  # noqa: ANN401
     node: SchemaNode,
     marked: dict[str, Any],
-    owned: Collection[Path],
-    path: Path = (),
+    owned: Collection[KeyPath],
+    path: KeyPath = (),
     keep: tuple[str, ...] = (),
 ) -> Any:  # noqa: ANN401
     """The value without the places marked in a :func:`fieldset.trie`, or left empty by that and not owned.

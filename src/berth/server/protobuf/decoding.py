@@ -37,7 +37,7 @@ from berth.server.protobuf.wire import (
 )
 
 Json = Any
-Shape = Literal["one", "list", "map"]
+FieldShape = Literal["one", "list", "map"]
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 PREFIX = b"k8s\x00"
@@ -137,7 +137,7 @@ class FieldType:
 
     name: str
     type: str
-    shape: Shape
+    shape: FieldShape
     keep: bool
     message: bool
 
@@ -172,7 +172,7 @@ def fields_of(message: str) -> dict[int, FieldType]:
 
 def _parsed(text: str, home: str) -> FieldType:
     name, base, *flags = text.split(" ")
-    shape: Shape = "one"
+    shape: FieldShape = "one"
     if base[0] in "[{":
         shape = "list" if base[0] == "[" else "map"
         base = base[1:-1]

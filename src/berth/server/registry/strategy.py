@@ -37,7 +37,7 @@ from berth.server import errors
 from berth.server.credentials import TokenSigner
 from berth.server.fields import items, mapping, mappings
 from berth.server.patch import STATUS_METADATA, reset_fields
-from berth.server.patch.fieldset import Path
+from berth.server.patch.fieldset import KeyPath
 from berth.server.registry.checks import decode_as, unchanged
 from berth.server.registry.users import Intent, User
 from berth.server.storage.bucket import Bucket, Fields, Record, decode, encode, no_fields
@@ -45,7 +45,7 @@ from berth.server.storage.store import Store
 from berth.server.tables import CREATED_AT, NAME, Column
 
 # What a client gets to read, and what to wait for before it does.
-Answer = tuple[RawObject, asyncio.Future[None] | None]
+WriteAnswer = tuple[RawObject, asyncio.Future[None] | None]
 Convert = Callable[[RawObject], RawObject]
 GroupVersionResource = tuple[str, str, str]
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
@@ -263,7 +263,7 @@ class Strategy:
         """Normalize what was written to a subresource, and return what is wrong with it."""
         return ()
 
-    def reset_fields(self, subresource: str) -> tuple[Path, ...]:
+    def reset_fields(self, subresource: str) -> tuple[KeyPath, ...]:
         """What a write to this endpoint cannot set, so that nobody gets to own it there."""
         return reset_fields(subresource, status_apart=self.status_apart, taken=self.status_metadata)
 
@@ -312,7 +312,7 @@ class Strategy:
 
     # --- what some kinds have
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         """The answer to an object that is created but not stored, perhaps at a subresource of `key`."""
         raise errors.method_not_allowed()
 

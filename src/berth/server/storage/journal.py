@@ -91,7 +91,7 @@ class Batch:
     ticket: Any = None  # what the store has to do once it is on disk
 
 
-Outcome = Callable[[list[Batch], Exception | None], None]
+TellWritten = Callable[[list[Batch], Exception | None], None]
 
 
 class Journal:
@@ -139,7 +139,7 @@ class Journal:
 
     # --- writing
 
-    def start(self, outcome: Outcome) -> None:
+    def start(self, outcome: TellWritten) -> None:
         """Begin to write; `outcome` is called in the writing thread after every group."""
         self._thread = threading.Thread(target=self._run, args=(outcome,), name="berth-journal")
         self._thread.start()
@@ -163,7 +163,7 @@ class Journal:
         self.marks.release()
         self._lock.close()
 
-    def _run(self, outcome: Outcome) -> None:
+    def _run(self, outcome: TellWritten) -> None:
         while True:
             group, last = self._next_group()
             accepted = [batch for batch in group if batch.epoch > self._refused]

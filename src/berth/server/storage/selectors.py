@@ -20,6 +20,7 @@ from berth.kube.selectors import (
     GT,
     IN,
     LT,
+    NOT_A_NUMBER,
     NOT_IN,
     Requirement,
 )
@@ -201,8 +202,7 @@ def _check_values(key: str, operator: str, values: set[str]) -> None:
     for value in sorted(values):
         if operator in (GT, LT):
             if integer(value) is None:
-                detail = "for 'Gt', 'Lt' operators, the value must be an integer"
-                raise _unparsable(f'values[0]: Invalid value: "{value}": {detail}')
+                raise _unparsable(f'values[0]: Invalid value: "{value}": {NOT_A_NUMBER}')
         elif messages := names.label_value_errors(value):
             raise _unparsable(f'values[0][{key}]: Invalid value: "{value}": {"; ".join(messages)}')
 

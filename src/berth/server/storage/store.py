@@ -57,7 +57,7 @@ class Store:
     """All buckets and the one count of versions; a write is visible once it is on disk, not before.
 
     Args:
-        data_dir: Where the journal is; nobody else has it from here on.
+        data_dir: The folder of the journal, which is locked from here on.
         event_limit: Changes kept for watches, per bucket.
         fields: What can be selected by, per bucket.
         converted: What to make of objects on disk, for buckets where another server may have left others.
@@ -135,7 +135,7 @@ class Store:
                 marks.acknowledged,
                 marks.path.parent,
             )
-            # Whoever has seen what is lost has to look again.
+            # Clients that saw lost writes must list again.
             self.rv = max(marks.reserved, marks.acknowledged)
             for bucket in self.buckets.values():
                 bucket.history.trimmed = self.rv

@@ -54,7 +54,7 @@ function timeline(each) {
       step("bad", BROKE[each.cause], each.broken),
       refused ? step(each.evicted ? "good" : "warn", each.evicted ? "Budget: it had to wait" : "Held back", `${refused.why}${refused.times > 1 ? `, ${refused.times} times` : ""}`)
         : step("good", "Budget", each.cause === "taint" ? "taints ask no budget" : "nothing stood in the way"),
-      each.evicted ? step("good", "Evicted", each.landing ?? "") : step("todo", "Evicted", "not yet"),
+      each.evicted ? step("good", "Evicted", each.place ?? "") : step("todo", "Evicted", "not yet"),
       !each.evicted ? null : !replacement ? step("todo", "Replacement", "none was made so far")
         : step(here ? "good" : replacement.phase === "gone" ? "todo" : "warn", here ? "Replacement ready" : replacement.phase === "gone" ? "Replacement is gone" : replacement.node ? "Replacement not ready yet" : "Replacement waits",
           podLink(each.namespace, replacement.pod), replacement.node ? [" on ", link(nodePath(replacement.node), replacement.node)] : null, replacement.waits && `: ${replacement.waits}`)));

@@ -118,13 +118,13 @@ class NodeGroup:
     resolvable: bool
 
 
-Refused = tuple[str, Sequence[RuleVerdict]]
+_Refused = tuple[str, Sequence[RuleVerdict]]
 _Alike = Callable[[Cause], Hashable]
 # A node's name, and its causes by rule, by whether preemption could help, and by what they are alike in.
 _Member = tuple[str, dict[tuple[str, str, Hashable], list[Cause]]]
 
 
-def group_nodes(refused: Iterable[Refused], nodes: Mapping[str, Node]) -> list[NodeGroup]:
+def group_nodes(refused: Iterable[_Refused], nodes: Mapping[str, Node]) -> list[NodeGroup]:
     """The refused nodes, each with what the rules say, in groups; the decisive ones first.
 
     Those are decisive that come closest to taking the pod: where only other pods are in the way, and the
@@ -141,7 +141,7 @@ def group_nodes(refused: Iterable[Refused], nodes: Mapping[str, Node]) -> list[N
     )
 
 
-def _grouped(refused: Iterable[Refused], alike: _Alike) -> list[list[_Member]]:
+def _grouped(refused: Iterable[_Refused], alike: _Alike) -> list[list[_Member]]:
     groups: dict[Hashable, list[_Member]] = {}
     for name, verdicts in refused:
         causes: dict[tuple[str, str, Hashable], list[Cause]] = {}

@@ -11,9 +11,10 @@ from msgspec import structs
 from berth.engine.offline.scheduling.placements import GroupSite, PodPlacement
 from berth.engine.offline.scheduling.preemption import unbound
 from berth.engine.offline.simulation import Simulation, group_failure
-from berth.engine.offline.snapshot import Entry, Progress, Snapshot
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.group_placement import NoNode
 from berth.kube.amounts.integers import integer
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import ObjectMeta, Pod, Workload
 from berth.kube.pods import is_terminating
 from berth.kube.workloads.pod_templates import stateful_claims, with_claims

@@ -57,7 +57,7 @@ def budget_blocks_drains(world: World) -> Iterator[Hit]:
             yield hit(manifest, "spec.minAvailable", why, "allow less than all, or set maxUnavailable: 1")
             continue
         counts = [subject.most for subject in _makers(world, manifest, view)]
-        most = None if None in counts else sum(filter(None, counts))  # nobody knows, or so many
+        most = None if None in counts else sum(filter(None, counts))  # None: not known
         needed = resolved(wanted, most or 0, default=1, up=True)
         if most and needed >= most:
             why = f"minAvailable {wanted if wanted is not None else 1} of {most} lets no pod go ever"

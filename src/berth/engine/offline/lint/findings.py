@@ -57,7 +57,7 @@ def hit(manifest: Manifest, path: str, why: str, fix: str, severity: Severity | 
 
 
 class CheckWords(Struct, frozen=True):
-    """What is said of a check.
+    """The texts of a check.
 
     Attributes:
         name: What people call it.

@@ -16,12 +16,12 @@ from berth.engine.state.requests import spelled
 from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, Requirement
-from berth.kube.taints import described, near_miss, taints_of, tolerates
+from berth.kube.taints import PREFIX, described, near_miss, taints_of, tolerates
 from berth.kube.text.near import near_key, near_word
 
 _MOST_COMBINATIONS = 10_000
 # What Kubernetes itself puts on nodes that are in trouble, so that it is there only then.
-_OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_OF_CONDITIONS = (PREFIX, "node.cloudprovider.kubernetes.io/")
 
 
 # --- labels --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import nsmallest
 
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
-from berth.engine.offline.lint.selectors import Terms, candidates, required_terms
+from berth.engine.offline.lint.selectors import RequiredTerms, candidates, required_terms
 from berth.engine.offline.lint.spread import keeps_own_apart, places
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World, subject_check
@@ -89,7 +89,7 @@ class _Priorities:
             self._weakest[term] = [subject for _, _, subject in nsmallest(2, ranked)]
         return self._weakest[term]
 
-    def strongest(self, terms: Terms) -> Subject | None:
+    def strongest(self, terms: RequiredTerms) -> Subject | None:
         """The strongest that all terms select; None if there is none, or the priority of one is not known."""
         key = tuple(term for term, _ in terms)
         if key not in self._strongest:

@@ -13,7 +13,7 @@ from berth.engine.offline.lint.world import World
 from berth.kube.manifests.manifest import Manifest
 
 _MODULES = (documents, selectors, spread, nodes, disruption, placement)
-# By code: one that places pods, and asks who is to blame already, comes behind those that only look.
+# By code, so that checks that place pods come last: they leave out pods that others found fault with.
 CHECKS: tuple[Check[World], ...] = tuple(
     sorted(
         (found for module in _MODULES for found in vars(module).values() if isinstance(found, Check)),
@@ -64,7 +64,7 @@ def as_finding(check: Check[Any], each: Hit) -> Finding:
 def told(
     findings: Sequence[Finding], files: Sequence[Manifest], ignored: Collection[str], unread: int = 0
 ) -> LintResult:
-    """What is left of the findings, in order."""
+    """The findings that are not ignored, in order."""
     order = {(m.source, m.title): i for i, m in enumerate(files)}
     unwanted = {(m.source, m.title): {code for _, codes in ignored_codes(m) for code in codes} for m in files}
     kept = [

@@ -27,7 +27,7 @@ from berth.kube.selectors import (
 from berth.kube.text.near import near_key, near_word
 from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 
-Terms = list[tuple[Term, OwnedTerm]]
+RequiredTerms = list[tuple[Term, OwnedTerm]]
 
 
 def constraints_of(subject: Subject) -> Iterator[tuple[Constraint, bool]]:
@@ -148,18 +148,18 @@ def _shown(labels: Mapping[str, str]) -> str:
 # --- affinity that nobody meets -------------------------------------------------------------------
 
 
-def required_terms(world: World, subject: Subject) -> Terms:
+def required_terms(world: World, subject: Subject) -> RequiredTerms:
     return [(world.term(owned), owned) for owned in subject.pod_class.required_affinity]
 
 
-def candidates(world: World, terms: Terms) -> Iterator[LabelSet]:
+def candidates(world: World, terms: RequiredTerms) -> Iterator[LabelSet]:
     """The labels of pods, there or to come, that all terms select."""
     if terms:
         selected = min((term.selected for term, _ in terms), key=len)
         yield from (each for each in selected if world.exists(each) and wanted_by(terms, each))
 
 
-def stuck(world: World) -> dict[Subject, Terms]:
+def stuck(world: World) -> dict[Subject, RequiredTerms]:
     """The subjects whose first pod never finds the peers it requires, however the others are placed."""
     waiting = {subject: terms for subject in world.subjects if (terms := required_terms(world, subject))}
     there = set(world.running) | {subject.label_set for subject in world.subjects if subject not in waiting}
@@ -219,14 +219,14 @@ def affinity_deadlock(world: World, subject: Subject) -> Iterator[Hit]:
         yield subject.hit(path, why, fix, severity)
 
 
-def _selects_own(subject: Subject, terms: Terms) -> bool:
+def _selects_own(subject: Subject, terms: RequiredTerms) -> bool:
     """Whether the rule was meant for the pods themselves."""
     return any(
         not term.selector.everything and term.selector.matches(subject.pod_class.labels) for term, _ in terms
     )
 
 
-def _in_namespaces(terms: Terms) -> str:
+def _in_namespaces(terms: RequiredTerms) -> str:
     stated = {name for term, _ in terms for name in term.namespaces or ()}
     if any(term.namespace_selector is not None or term.namespaces is None for term, _ in terms):
         return " in the namespaces it selects"

@@ -20,7 +20,7 @@ from berth.kube.selectors import IN, NodeTerms
 from berth.kube.text.near import near_key
 from berth.kube.well_known import HOSTNAME, REGION, TEMPLATE_HASH, ZONE
 
-# From the smallest domain to the largest: what is in one is in one of the next.
+# From the smallest domain to the largest: each lies within one of the next.
 _NESTED = (HOSTNAME, ZONE, REGION)
 
 

@@ -127,7 +127,7 @@ class GroupCounts:
         self._placed = Counter(key for key in keys if key is not None) + (placed or Counter())
 
     def copy(self) -> GroupCounts:
-        """Books that can be written in without these changing."""
+        """The same counts in an object of their own: changing one leaves the other as it is."""
         return GroupCounts(self._snapshot, self._placed)
 
     def count(self, entry: Entry, sign: int = 1) -> None:

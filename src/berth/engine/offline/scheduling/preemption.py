@@ -39,7 +39,7 @@ def replacement(entry: Entry, node: str | None = None) -> Entry | None:
     `node` is the one it was on, if that is still there: a DaemonSet makes the pod for it again.
     """
     if is_terminating(entry.pod):
-        return None  # whoever makes it anew has done so
+        return None  # its controller has made the new pod already
     daemon_of = node if entry.is_daemon else None
     if daemon_of is None and not comes_again(entry):
         return None
@@ -47,7 +47,7 @@ def replacement(entry: Entry, node: str | None = None) -> Entry | None:
 
 
 def unbound(pod: Pod) -> Pod:
-    """The pod as it is made: nobody has given it a node yet, nor volumes of its own."""
+    """The pod as its controller makes it, without a node and without volumes that were bound for it."""
     metadata = structs.replace(pod.metadata, uid=None, creation_timestamp=None, deletion_timestamp=None)
     volumes = pod.spec.volumes
     if has_own_claims(pod.spec):
@@ -63,7 +63,7 @@ def _anew(volume: Volume) -> Volume:
 
 
 class PreemptionRoom:
-    """Who is preempted for whom.
+    """The pods that are preempted, and the pods that they make room for.
 
     Attributes:
         preempting: The schedulers that may preempt; None: all of them.
@@ -92,7 +92,7 @@ class PreemptionRoom:
         return budgets_of(self._snapshot)
 
     def forget(self) -> None:
-        """Begin anew: nobody was preempted yet."""
+        """Forget all preemptions."""
         self._used.clear()
 
     def make(self, entry: Entry, pod_class: PodClass) -> Preemption | None:

@@ -9,7 +9,7 @@ from berth.engine.state.options import Options, options_of
 from berth.kube.scheduler_configuration.model import SchedulerConfiguration
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
-# Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
+# The scheduler names whose pods Berth places by default: its own, and the one of pods that name none.
 SCHEDULERS = (DEFAULT_SCHEDULER_NAME, "berth")
 _PREEMPTION = "DefaultPreemption"
 
@@ -53,7 +53,7 @@ def configured(
     given = {name: given[name] for name in names or given}
     profiles = {name: options_of(profile, base.gates, base=base) for name, profile in given.items()}
     return SchedulerSetup(
-        options=profiles.get(DEFAULT_SCHEDULER_NAME, base),  # pods that name nobody
+        options=profiles.get(DEFAULT_SCHEDULER_NAME, base),  # for pods that name no scheduler
         profiles=profiles,
         schedulers=tuple(given),
         preempting=frozenset(n for n, p in given.items() if p.enables("postFilter", _PREEMPTION)),

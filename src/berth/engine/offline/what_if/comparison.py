@@ -310,13 +310,13 @@ def _local_storage(world: ChangingWorld, before: Observation, after: Observation
 
 def _rules(
     world: ChangingWorld, there: Observation, elsewhere: Observation, still: dict[str, str] | None = None
-) -> list[data.BrokenRule]:
+) -> list[data.ViolationDocument]:
     """What is broken in one observation and not in the other; `still`: only of pods that are in it."""
     workloads = Workloads(world.entries.values())
     return [
-        convert(violation_document(world.entries[violation.pod], violation, workloads), data.BrokenRule)
-        for key, violation in there.broken.items()
-        if key not in elsewhere.broken and (still is None or violation.pod in still)
+        convert(violation_document(world.entries[found.pod], found, workloads), data.ViolationDocument)
+        for key, found in there.broken.items()
+        if key not in elsewhere.broken and (still is None or found.pod in still)
     ]
 
 

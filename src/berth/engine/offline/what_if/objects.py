@@ -96,7 +96,7 @@ def evict_in_rounds(world: ChangingWorld, leaving: Sequence[Entry]) -> None:
         for entry in going:
             world.displace(entry, keeps_node=True, why="evicted")
         world.schedule()
-        # Whoever was preempted meanwhile is not there any more.
+        # Pods may have been preempted meanwhile.
         left = [entry for entry in left if stopped[entry.key] and world.on.get(entry.key) is entry]
     else:
         return
@@ -348,7 +348,7 @@ def _delete_namespace(world: ChangingWorld, name: str) -> None:
 
 
 def _forget(world: ChangingWorld, manifest: Manifest) -> None:
-    """Tell the cluster of an object that nobody but rules looks at."""
+    """Remove an object of which only rules take note."""
     cluster, view, space = world.cluster, manifest.object, manifest.namespace or "default"
     if isinstance(view, PersistentVolumeClaim):
         cluster.volumes.remove_claim(space, manifest.name)

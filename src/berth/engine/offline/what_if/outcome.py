@@ -78,7 +78,7 @@ class PreemptedPod(_OfPod, frozen=True, kw_only=True):
     lands_on: str | None
 
 
-class BrokenRule(_OfPod, frozen=True, kw_only=True):
+class ViolationDocument(_OfPod, frozen=True, kw_only=True):
     """A rule that a pod breaks where it runs; beside the words, the same as data."""
 
     node: str
@@ -237,8 +237,8 @@ class WhatIfOutcome(_Data, frozen=True, kw_only=True):
     unplaced: list[StrandedPod]
     gone: list[GonePod]
     preempted: list[PreemptedPod]
-    broken: list[BrokenRule]
-    healed: list[BrokenRule]
+    broken: list[ViolationDocument]
+    healed: list[ViolationDocument]
     spread: list[SpreadChange]
     budgets: list[BudgetChange]
     rounds: list[EvictionRound]

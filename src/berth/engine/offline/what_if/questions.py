@@ -20,19 +20,20 @@ from berth.engine.offline.explanation import explain
 from berth.engine.offline.scheduling.placements import GroupCounts
 from berth.engine.offline.scheduling.preemption import PreemptionRoom, replacement
 from berth.engine.offline.simulation import QueuePlacer, Simulation
-from berth.engine.offline.snapshot import Entry, Progress
+from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.what_if import workloads
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
 from berth.engine.offline.what_if.lookup import domains_of, is_pod, pod_of, workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.offline.workloads import DAEMON_SET
+from berth.kube.manifests.manifest import Progress
 from berth.kube.pods import is_terminating
 
 # Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
 _CANDIDATES = 20
 # Rows whose reasons are told as data: each takes a look at all nodes.
 _MOST_DETAILED = 100
-# Beyond this it is "at least": nobody scales by so much at once.
+# Beyond this the answer is "at least": nobody adds so many replicas at once.
 MOST = 20_000
 _KINDS = (*workloads.SCALABLE, "Job", "CronJob", DAEMON_SET)
 

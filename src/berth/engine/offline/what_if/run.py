@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from berth.engine.offline.lookup import NotFoundError
-from berth.engine.offline.snapshot import Progress, read
+from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if import changes as change_kinds
 from berth.engine.offline.what_if import objects, workloads
 from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
@@ -17,7 +17,7 @@ from berth.engine.offline.what_if.comparison import compare, observe
 from berth.engine.offline.what_if.lookup import pod_of
 from berth.engine.offline.what_if.outcome import Measures, WhatIfOutcome
 from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
-from berth.kube.manifests.manifest import Manifest
+from berth.kube.manifests.manifest import Manifest, Progress
 from berth.kube.objects import Pod
 from berth.kube.pods import is_terminating
 
@@ -70,7 +70,7 @@ def _evict(world: ChangingWorld, change: change_kinds.PodEviction) -> None:
 
 
 def _replace_all(world: ChangingWorld, change: change_kinds.FullReplacement) -> None:
-    """Everybody waits who is not tied to a node; who came first is served first."""
+    """Take every pod off its node that is not tied to it; all wait then, the oldest first."""
     del change
     for entry in list(world.on.values()):
         if entry.is_mirror or entry.is_daemon or is_terminating(entry.pod):

@@ -13,6 +13,7 @@ from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.run import what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.text.near import most_alike
+from berth.kube.validation.errors import Path
 from berth.kube.well_known import BERTH_API_VERSION
 
 KIND = "Scenario"
@@ -34,7 +35,6 @@ _NUMBERS: Mapping[str, Callable[[WhatIfOutcome], int]] = {
     "rounds": lambda found: found.last_round,
 }
 
-Path = tuple[str | int, ...]
 # Name, text and place of a change -> the change.
 _Reads = Callable[[str, str, Path], ClusterChange]
 

@@ -17,11 +17,12 @@ from berth.engine.offline.scheduling.placements import GroupFailure, PodPlacemen
 from berth.engine.offline.scheduling.preemption import replacement, unbound
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import UnplacedPod, simulate
-from berth.engine.offline.snapshot import Entry, Progress, Snapshot
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.what_if.outcome import EvictionRound, RemainingPod, RolloutProgress
 from berth.engine.placement.evaluation import scores_of
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Node
 from berth.kube.pods import GroupKey, is_terminating
 
@@ -179,7 +180,7 @@ class ChangingWorld:
         self.log.displaced.add(entry.key)
 
     def remove(self, entry: Entry, why: str) -> None:
-        """A pod goes, as it should."""
+        """A pod is gone for good, and is not placed anew: `why` says what removed it."""
         if entry.key in self.on:
             self._leave(entry)
             self._note_local_storage(entry)

@@ -137,7 +137,7 @@ class InterPodAffinity(TopologyRule):
         return found
 
     def _kept_away(self, key: str) -> Int32Array | None:
-        """The nodes in whose domain of this topology is somebody whom the pod avoids or who avoids it."""
+        """The nodes in whose domain is a pod that this one avoids, or that avoids this one."""
         occupied = self._occupied.get(key)
         if occupied is None:
             occupied = self._occupied[key] = OccupiedDomains(self.nodes, self.nodes.column(key))
@@ -145,7 +145,7 @@ class InterPodAffinity(TopologyRule):
         return occupied.of([group[key] for group in groups if key in group])
 
     def _without_peer(self, key: str, counter: Counter, *, first: bool) -> Int32Array:
-        """The nodes in whose domain nobody is whom the pod wants, or that have no such label."""
+        """The nodes in whose domain is no pod that this one wants, and those without the label."""
         peerless = self._peerless.get(key)
         if peerless is None:
             peerless = self._peerless[key] = BlockedDomains(self.nodes, self.nodes.column(key))
@@ -275,7 +275,7 @@ class InterPodAffinity(TopologyRule):
         for counters, reason in ((self._counts.anti, PEER), (self._counts.existing, KEPT_AWAY)):
             objects = np.zeros(len(slots), dtype=np.bool_)
             for key, counter in counters.items():
-                # Domain 0, that of nodes without the label, counts nobody.
+                # Domain 0, that of nodes without the label, counts no pods.
                 objects |= counter.counts[self.nodes.column(key).ids[slots]] > gone.counted(counter)[slots]
             yield SharedVerdict.of(slots[objects], reason)
             slots = slots[~objects]

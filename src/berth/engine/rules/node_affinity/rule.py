@@ -226,7 +226,7 @@ def _named_nodes(selector: NodeSelector) -> frozenset[str] | None:
 
 
 # --- one pod and one node by their objects alone --------------------------------------------------
-# This is what those ask who keep no cluster: the controller of DaemonSets, and a kubelet.
+# For callers without a cluster in columns: the DaemonSet controller, and a kubelet.
 
 
 def admission(pod: Pod, node: Node, gates: FeatureGates) -> RuleVerdict | None:

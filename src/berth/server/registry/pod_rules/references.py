@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, parse
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from berth.kube.objects import RawObject
 from berth.server.fields import mapping
 from berth.server.registry import checks
@@ -31,14 +32,14 @@ _TOLD = frozenset(
     {*IN_FILES, *IN_VARIABLES, "spec.restartPolicy", "spec.schedulerName", "status.phase", "spec.host"}
 )
 _AMOUNTS = tuple(
-    f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+    f"{kind}.{name}" for kind in ("limits", "requests") for name in (CPU, EPHEMERAL_STORAGE, MEMORY)
 )
 _HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
 _UNITS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 _DIVISORS = {
-    "cpu": (("1m", "1"), "1m and 1", "cpu"),
-    "memory": (_UNITS, ", ".join(_UNITS), "memory"),
-    "ephemeral-storage": (_UNITS, ", ".join(_UNITS), "local ephemeral storage"),
+    CPU: (("1m", "1"), "1m and 1", "cpu"),
+    MEMORY: (_UNITS, ", ".join(_UNITS), "memory"),
+    EPHEMERAL_STORAGE: (_UNITS, ", ".join(_UNITS), "local ephemeral storage"),
     "hugepages": (_UNITS, ", ".join(_UNITS), "hugepages"),
 }
 

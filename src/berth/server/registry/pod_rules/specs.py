@@ -8,7 +8,7 @@ from typing import Any
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation.errors import FieldError
+from berth.kube.validation.errors import TOO_LONG, FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
@@ -152,7 +152,7 @@ def _override(path: str, name: str, spec: RawObject) -> Found:
         if spec.get(field):
             yield forbidden(path, f"may not be specified when {field} is true")
     if len(name) > _LONGEST_HOSTNAME:
-        yield FieldError(path, "FieldValueTooLong", f"may not be more than {_LONGEST_HOSTNAME} bytes")
+        yield FieldError(path, TOO_LONG, f"may not be more than {_LONGEST_HOSTNAME} bytes")
     yield from each(path, name, names.dns_subdomain_errors(name))
 
 

@@ -13,7 +13,7 @@ from berth.server.registry.checks import Found, forbidden, has, invalid, numbere
 from berth.server.registry.pod_rules import references
 from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
-Check = Callable[[str, RawObject], Found]
+VolumeCheck = Callable[[str, RawObject], Found]
 
 _TYPES = (
     "",
@@ -54,7 +54,7 @@ def _keys(path: str, source: RawObject) -> Found:
         yield from references.mode(f"{at}.mode", item.get("mode"))
 
 
-def _keyed(name: str) -> Check:
+def _keyed(name: str) -> VolumeCheck:
     def check(path: str, source: RawObject) -> Found:
         yield from has(path, source, name)
         yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
@@ -155,11 +155,11 @@ _PROJECTIONS: dict[str, Callable[[str, RawObject, str], Found]] = {
 # --- all ------------------------------------------------------------------------------------------
 
 
-def _needs(*fields: str) -> Check:
+def _needs(*fields: str) -> VolumeCheck:
     return lambda path, source: has(path, source, *fields)
 
 
-_SOURCES: dict[str, Check] = {
+_SOURCES: dict[str, VolumeCheck] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
     "gitRepo": _needs("repository"),

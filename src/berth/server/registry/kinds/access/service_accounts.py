@@ -24,11 +24,11 @@ from berth.server.registry.kinds.access import roles
 from berth.server.registry.metadata import made_up_end
 from berth.server.registry.strategy import (
     CREATE_ONLY,
-    Answer,
     Endpoint,
     Registry,
     ServedResource,
     Strategy,
+    WriteAnswer,
     served,
 )
 from berth.server.registry.users import (
@@ -66,7 +66,7 @@ class ServiceAccountStrategy(Strategy):
         if obj["metadata"]["name"] == DEFAULT_ACCOUNT:
             provide(registry, obj["metadata"]["namespace"])
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         return request_token(registry, *key, obj), None
 
 
@@ -286,7 +286,7 @@ def _user(account: Record, extra: dict[str, list[str]]) -> User:
 class ReviewStrategy(Strategy):
     """A review is answered with itself and a status; one that asks nothing else, with who sends it."""
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         metadata = {"creationTimestamp": None, **mapping(obj, "metadata")}
         status = self.status(registry, mapping(obj, "spec"), key[0], intent.user)
         return {**obj, "metadata": metadata, "status": status}, None

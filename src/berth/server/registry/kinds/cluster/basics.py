@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from berth.kube.defaults import NAMESPACE_NAME_LABEL
 from berth.kube.objects import RawObject
-from berth.kube.well_known import REGION, ZONE
+from berth.kube.well_known import REGION, SYSTEM_NAMESPACE, ZONE
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import at, condition, items, mapping
@@ -21,7 +22,7 @@ from berth.server.tables import AGE, NAME, NONE, UNKNOWN, Column, size, text
 _TOPOLOGY_LABELS = (REGION, ZONE)
 _ROLE_PREFIX, _NODE_INFO = "node-role.kubernetes.io/", ("status", "nodeInfo")
 _ADMISSION = "admissionregistration.k8s.io/v1"
-_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_IMMORTAL = frozenset({"default", SYSTEM_NAMESPACE, "kube-public"})
 _TERMINATING = (
     "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "
     "will automatically be purged by the system."
@@ -34,7 +35,7 @@ class NamespaceStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         metadata = obj["metadata"]
         if metadata.get("name"):
-            named = {"kubernetes.io/metadata.name": metadata["name"]}
+            named = {NAMESPACE_NAME_LABEL: metadata["name"]}
             metadata["labels"] = {**(metadata.get("labels") or {}), **named}
         spec_of(obj)
         obj.setdefault("status", {}).setdefault("phase", "Active")

@@ -14,7 +14,7 @@ from typing import Any
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import default_storage_class
 from berth.kube.objects import ObjectMeta, RawObject
-from berth.kube.validation.errors import FieldError
+from berth.kube.validation.errors import NOT_POSITIVE, FieldError
 from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server.fields import annotations_of, at, items, mapping, mappings, without
@@ -359,7 +359,7 @@ STRATEGIES = (
 
 def _check_size(path: str, raw: object) -> Found:
     if not _amount(raw) > 0:
-        yield invalid(path, raw, "must be greater than zero")
+        yield invalid(path, raw, NOT_POSITIVE)
 
 
 def _check_access_modes(spec: RawObject, missing: str) -> Found:

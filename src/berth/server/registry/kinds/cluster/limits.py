@@ -21,6 +21,8 @@ from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.text.words import aggregated
 from berth.kube.validation.errors import FieldError
+from berth.kube.validation.metadata import BAD_OPERATOR
+from berth.kube.validation.resources import NEGATIVE, NOT_WHOLE
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, mappings
@@ -36,7 +38,7 @@ _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _ONE = read("1")
 _PODS = frozenset({"pods"})
 _COMPUTE = frozenset(
-    f"{prefix}{name}" for prefix in ("", "limits.", "requests.") for name in ("cpu", "memory")
+    f"{prefix}{name}" for prefix in ("", usage.LIMITS, usage.REQUESTS) for name in ("cpu", "memory")
 )
 _OF_SCOPE = {
     **dict.fromkeys(usage.SCOPES, _PODS | _COMPUTE),
@@ -207,7 +209,7 @@ def _check_ratio(path: str, known: Amounts) -> Found:
 # --- what they do to others
 
 
-class _Asked(NamedTuple):
+class _Resources(NamedTuple):
     requests: Amounts
     limits: Amounts
 
@@ -263,7 +265,7 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     """
     if found := _limit_ranges(registry, claim["metadata"]["namespace"]):
         requests = _read(mapping(claim, "spec", "resources", "requests"))
-        _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
+        _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Resources(requests, {})]})
 
 
 def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
@@ -275,7 +277,7 @@ def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
 
 
 def _check(
-    limit_ranges: list[list[RawObject]], plural: str, obj: RawObject, asked: Mapping[str, list[_Asked]]
+    limit_ranges: list[list[RawObject]], plural: str, obj: RawObject, asked: Mapping[str, list[_Resources]]
 ) -> None:
     """Hold what an object asks for, by what it asks for it, against the bounds of each LimitRange."""
     for limit_range in limit_ranges:
@@ -289,33 +291,33 @@ def _check(
             raise errors.forbidden((plural, ""), obj["metadata"].get("name") or "", aggregated(problems))
 
 
-def _asked(holder: RawObject) -> _Asked:
+def _asked(holder: RawObject) -> _Resources:
     """What a container, or a pod itself, says that it asks for."""
-    return _Asked(*(_read(mapping(holder, "resources", name)) for name in ("requests", "limits")))
+    return _Resources(*(_read(mapping(holder, "resources", name)) for name in ("requests", "limits")))
 
 
-def _whole(pod: RawObject) -> _Asked:
+def _whole(pod: RawObject) -> _Resources:
     """What a pod asks for as a whole; what it says itself counts for more than the sum."""
     spec, own = checks.decode_as(pod, Pod).spec, _asked(pod["spec"])
     summed = (aggregate(spec, requests_of, read), aggregate(spec, limits_of, read))
     pairs = zip(summed, own, strict=True)
-    return _Asked(*({**total, **masked(stated, ("cpu", "memory"))} for total, stated in pairs))
+    return _Resources(*({**total, **masked(stated, ("cpu", "memory"))} for total, stated in pairs))
 
 
 def _read(amounts: RawObject) -> dict[str, Quantity]:
     return {name: read(raw) for name, raw in amounts.items()}
 
 
-def _problems(kind: str, bounds: RawObject, asked: _Asked) -> Iterator[str]:
+def _problems(kind: str, bounds: RawObject, asked: _Resources) -> Iterator[str]:
     yield from _too_low(kind, _read(mapping(bounds, "min")), asked)
     if kind == _CLAIM:  # which has no limits
-        yield from _too_high(kind, _read(mapping(bounds, "max")), _Asked({}, asked.requests), "request")
+        yield from _too_high(kind, _read(mapping(bounds, "max")), _Resources({}, asked.requests), "request")
         return
     yield from _too_high(kind, _read(mapping(bounds, "max")), asked)
     yield from _too_wide(kind, _read(mapping(bounds, "maxLimitRequestRatio")), asked)
 
 
-def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
+def _too_low(kind: str, bounds: Amounts, asked: _Resources) -> Iterator[str]:
     for name, least in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
         text = f"minimum {name} usage per {kind} is {least}"
@@ -327,7 +329,7 @@ def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
             yield f"{text}, but limit is {limit}"
 
 
-def _too_high(kind: str, bounds: Amounts, asked: _Asked, word: str = "limit") -> Iterator[str]:
+def _too_high(kind: str, bounds: Amounts, asked: _Resources, word: str = "limit") -> Iterator[str]:
     """What is asked for above the bounds; `word` is what messages call an amount that is asked for."""
     for name, most in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
@@ -340,7 +342,7 @@ def _too_high(kind: str, bounds: Amounts, asked: _Asked, word: str = "limit") ->
             yield f"{text}, but request is {request}"
 
 
-def _too_wide(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
+def _too_wide(kind: str, bounds: Amounts, asked: _Resources) -> Iterator[str]:
     for name, most in bounds.items():
         request, limit = asked.requests.get(name), asked.limits.get(name)
         text = f"{name} max limit to request ratio per {kind} is {most}, but"
@@ -376,9 +378,9 @@ def _check_list(path: str, listed: RawObject) -> Found:
             yield invalid(where, raw, str(error))
             continue
         if amount.unscaled < 0:
-            yield invalid(where, str(amount), "must be greater than or equal to 0")
+            yield invalid(where, str(amount), NEGATIVE)
         if resource_names.is_whole_number(name) and amount.milli_value % 1000:
-            yield invalid(where, str(amount), "must be an integer")
+            yield invalid(where, str(amount), NOT_WHOLE)
 
 
 def _check_scopes(spec: RawObject) -> Found:
@@ -423,7 +425,7 @@ def _check_selector(spec: RawObject) -> Found:
                 detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
                 yield invalid(f"{path}.values", values, detail)
         else:
-            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{path}.operator", operator, BAD_OPERATOR)
     for pair in _PAIRS:
         if pair <= scopes:
             yield invalid(path, spec.get("scopes"), "conflicting scopes")

@@ -12,7 +12,10 @@ from berth.kube import names
 from berth.kube.amounts.quantity import Quantity, read
 from berth.kube.karmada import (
     CLUSTER_GROUP,
+    DIVIDED,
+    PERMANENT_ID,
     POLICY_GROUP,
+    WEIGHTED,
     WORK_GROUP,
     Binding,
     MemberCluster,
@@ -20,10 +23,12 @@ from berth.kube.karmada import (
     ResourceModel,
 )
 from berth.kube.objects import RawObject
+from berth.kube.taints import NO_EXECUTE
 from berth.kube.text import yaml_reader
 from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
+from berth.kube.validation.resources import NEGATIVE
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry.checks import Found, decode_as, forbidden
 from berth.server.registry.kinds.custom.resources import CustomStrategy
@@ -74,7 +79,7 @@ class KarmadaBindingStrategy(KarmadaStrategy):
 
     @property
     def _permanent_id(self) -> str:
-        return f"{self.resource.kind.lower()}.karmada.io/permanent-id"
+        return f"{self.resource.kind.lower()}{PERMANENT_ID}"
 
     def check(self, obj: RawObject) -> list[FieldError]:
         binding = decode_as(obj, Binding)
@@ -121,7 +126,7 @@ def prepare_cluster(spec: RawObject, old: RawObject, now: str) -> None:
     if spec.get("zone") and (not zones or kept):
         spec["zones"] = [spec.pop("zone")]
     for taint in mappings(spec, "taints"):
-        if taint.get("effect") == "NoExecute" and not taint.get("timeAdded"):
+        if taint.get("effect") == NO_EXECUTE and not taint.get("timeAdded"):
             taint["timeAdded"] = now
     models = mappings(spec, "resourceModels")
     if models and all(isinstance(model.get("grade"), int) for model in models):
@@ -145,8 +150,8 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
         if not constraint.get("minGroups"):
             constraint["minGroups"] = 1
     scheduling = mapping(placement, "replicaScheduling")
-    if scheduling.get("replicaSchedulingType") == "Divided":
-        scheduling.setdefault("replicaDivisionPreference", "Weighted")
+    if scheduling.get("replicaSchedulingType") == DIVIDED:
+        scheduling.setdefault("replicaDivisionPreference", WEIGHTED)
     application = mapping(spec, "failover", "application")
     if application.get("purgeMode") == "Gracefully":
         application.setdefault("gracePeriodSeconds", _GRACE)
@@ -179,7 +184,7 @@ def _check_application(application: RawObject, errors: Errors, path: Path) -> No
     tolerated = mapping(application, "decisionConditions").get("tolerationSeconds", 0)
     if tolerated < 0:
         at = (*path, "decisionConditions", "tolerationSeconds")
-        errors.invalid(at, tolerated, "must be greater than or equal to 0")
+        errors.invalid(at, tolerated, NEGATIVE)
     grace = application.get("gracePeriodSeconds")
     if grace is not None and application.get("purgeMode") != "Gracefully":
         errors.invalid((*path, "gracePeriodSeconds"), grace, "only takes effect when purgeMode is gracefully")

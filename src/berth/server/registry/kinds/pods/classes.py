@@ -9,6 +9,7 @@ from __future__ import annotations
 from berth.kube.amounts.quantity import read
 from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import RawObject
+from berth.kube.taints import NO_EXECUTE
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping, mappings
@@ -208,7 +209,7 @@ def _covers(wide: RawObject, narrow: RawObject) -> bool:
         return False
     if narrow.get("effect", "") != wide.get("effect", "") and wide.get("effect"):
         return False
-    if wide.get("effect") == "NoExecute" and wide.get("tolerationSeconds") is not None:
+    if wide.get("effect") == NO_EXECUTE and wide.get("tolerationSeconds") is not None:
         seconds = narrow.get("tolerationSeconds")
         if seconds is None or seconds > wide["tolerationSeconds"]:
             return False

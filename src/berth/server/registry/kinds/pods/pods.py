@@ -14,6 +14,7 @@ from typing import Any
 from berth.kube.affinity.annotations import (
     AFFINITY_ANNOTATION,
     IN_ANNOTATION,
+    IN_SPEC,
     AnnotationError,
     annotated_affinity,
 )
@@ -23,7 +24,8 @@ from berth.kube.amounts.resource_lists import positive
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Affinity, Key, Pod, RawObject
-from berth.kube.taints import NOT_READY, UNREACHABLE
+from berth.kube.quota.usage import BEST_EFFORT
+from berth.kube.taints import NO_EXECUTE, NOT_READY, UNREACHABLE
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate_pod
 from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
@@ -40,7 +42,7 @@ from berth.server.registry.kinds.pods.evictions import evict
 from berth.server.registry.kinds.pods.pod_columns import COLUMNS
 from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
-from berth.server.registry.strategy import CREATE_ONLY, Answer, Registry, Strategy, served
+from berth.server.registry.strategy import CREATE_ONLY, Registry, Strategy, WriteAnswer, served
 from berth.server.registry.users import Intent, User
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import decode
@@ -52,7 +54,7 @@ _IMMUTABLE = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 _COMPUTE = ("cpu", "memory")
-_FOR_A_WHILE = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+_FOR_A_WHILE = {"operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": 300}
 _SUBRESOURCES = "attach binding eviction exec log portforward status"
 _MISSING = {  # on a hollow node, by subresource
     "log": "no log",
@@ -113,7 +115,7 @@ class PodStrategy(Strategy):
             return 0
         return 1 if grace < 0 else grace
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         act = bind if intent.subresource == "binding" else evict
         return errors.success(), act(registry, *key, obj, intent).done
 
@@ -145,7 +147,7 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> Answer:
+    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
         return errors.success(), bind(registry, key[0], "", obj, intent).done
 
 
@@ -168,7 +170,7 @@ def _tolerate(spec: RawObject) -> None:
     """Let a new pod stay a while on a node that is not ready or not reachable."""
     tolerations = list(spec.get("tolerations") or ())
     for key in (NOT_READY, UNREACHABLE):
-        lasting = (one for one in tolerations if one.get("effect") in ("NoExecute", None, ""))
+        lasting = (one for one in tolerations if one.get("effect") in (NO_EXECUTE, None, ""))
         if not any(one.get("key") in (key, None, "") for one in lasting):
             tolerations.append({"key": key, **_FOR_A_WHILE})
     spec["tolerations"] = tolerations
@@ -192,7 +194,7 @@ def _check_anti_affinity(obj: RawObject, old: RawObject | None, limit: AntiAffin
 
 
 def _affinities(pod: Pod) -> Iterator[tuple[str, Affinity | None]]:
-    yield "spec.affinity", pod.spec.affinity
+    yield IN_SPEC, pod.spec.affinity
     if AFFINITY_ANNOTATION in (pod.metadata.annotations or ()):
         try:
             annotated = annotated_affinity(pod)
@@ -227,7 +229,7 @@ def qos_class(spec: RawObject) -> str:
             any_given = any_given or positive(request) or positive(limit)
             guaranteed = guaranteed and positive(limit) and _same(requests.get(name, limit), limit)
     if not any_given:
-        return "BestEffort"
+        return BEST_EFFORT
     return "Guaranteed" if guaranteed else "Burstable"
 
 

@@ -6,6 +6,7 @@ Upstream: pkg/apis/autoscaling/{v2/defaults.go,validation}.
 from __future__ import annotations
 
 from berth.kube.objects import RawObject
+from berth.kube.validation.errors import NOT_POSITIVE
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, at_least, forbidden, invalid, one_of, required, spec_of
@@ -103,7 +104,7 @@ def _rules_errors(path: str, rules: RawObject) -> Found:
         yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
     for place, policy in checks.numbered(f"{path}.policies", mappings(rules, "policies")):
         for name in ("value", "periodSeconds"):
-            yield from at_least(f"{place}.{name}", policy.get(name) or 0, 1, "must be greater than zero")
+            yield from at_least(f"{place}.{name}", policy.get(name) or 0, 1, NOT_POSITIVE)
         if (period := policy.get("periodSeconds") or 0) > _LONGEST_PERIOD:
             detail = f"must be less than or equal to {_LONGEST_PERIOD}"
             yield invalid(f"{place}.periodSeconds", period, detail)
