@@ -12,7 +12,8 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -53,6 +54,7 @@ LOOP, TELLING, BERTH, KUBE = "bind loop", "bind loop with events", "berth", "kub
 NOBODY = "nobody"  # whom pods are for that a loop binds
 OUTPUT = Path("bench-results.json")
 _T = TypeVar("_T")
+_RARE_COLLECTIONS = {"GOGC": "500", "GOMEMLIMIT": "6GiB"}
 _SHARE, _FIRST_SECONDS, _MEMORY_MIB, _CPU_MS = 0.9, 1.0, 400.0, 0.5
 
 
@@ -85,7 +87,7 @@ def contenders(backend: Backend) -> dict[str, tuple[str, list[str]]]:
 async def compete(
     backend: Backend, workload: Workload, size: Size, patience: float, rounds: int
 ) -> dict[str, Drain]:
-    """What became of each contender's backlogs: of several rounds, in which they take turns, the median."""
+    """What became of each contender's backlogs: of several rounds, in which they take turns, the best."""
     found: dict[str, list[Drain]] = {}
     async with open_session(backend.url, backend.prepared.token, backend.prepared.ca_file) as session:
         await fill(session, workload, size)
@@ -106,7 +108,28 @@ async def compete(
                         f"{workload.name}: {name} bound {len(result.times)} of {size.pending}: {said}",
                         file=sys.stderr,
                     )
-    return {name: median(results) for name, results in found.items()}
+    return {name: best(results) for name, results in found.items()}
+
+
+@contextmanager
+def server(*, real: bool) -> Iterator[Backend]:
+    """An API server; kube-apiserver and etcd collect their garbage rarely, their clients as by default.
+
+    A collection takes kube-apiserver as long as 500 to 1,500 bindings: otherwise a turn is judged by
+    whether one falls into it.
+    """
+    os.environ.update(_RARE_COLLECTIONS)
+    try:
+        with running_backend(real=real) as backend:
+            _collect_as_usual()
+            yield backend
+    finally:
+        _collect_as_usual()
+
+
+def _collect_as_usual() -> None:
+    for name in _RARE_COLLECTIONS:
+        os.environ.pop(name, None)
 
 
 def take_turns(all_of_them: dict[str, _T], number: int) -> list[tuple[str, _T]]:
@@ -144,13 +167,13 @@ async def take_turn(
     return result
 
 
-def median(results: list[Drain]) -> Drain:
-    """The one with the median rate, with the worst that any of them did."""
-    middle = sorted(results, key=lambda result: result.rate)[(len(results) - 1) // 2]
-    middle.broken = max(result.broken for result in results)
-    middle.guarded = max(result.guarded for result in results)
-    middle.events = min(result.events for result in results)
-    return middle
+def best(results: list[Drain]) -> Drain:
+    """The fastest one, as whatever else the machine does only slows a turn down; but the worst mistakes."""
+    fastest = max(results, key=lambda result: result.rate)
+    fastest.broken = max(result.broken for result in results)
+    fastest.guarded = max(result.guarded for result in results)
+    fastest.events = min(result.events for result in results)
+    return fastest
 
 
 async def last(backend: Backend, workload: Workload, wanted: argparse.Namespace) -> list[Figure]:
@@ -243,7 +266,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
         "--patience", type=float, default=300.0, help="seconds a contender gets for a backlog"
     )
     parser.add_argument(
-        "--rounds", type=int, default=1, help="turns of each contender but kube-scheduler; the median is told"
+        "--rounds", type=int, default=1, help="turns of each contender but kube-scheduler; the best is told"
     )
     parser.add_argument("--embedded", action="store_true", help="use the embedded server whatever there is")
     parser.add_argument(
@@ -268,7 +291,7 @@ def main(given: list[str]) -> int:
     found: list[Figure] = []
     drained: dict[str, dict[str, Drain]] = {}
     for name in wanted.workloads or (("mixed",) if wanted.soak else NAMES):
-        with running_backend(real=real) as backend:
+        with server(real=real) as backend:
             if wanted.soak:
                 found += asyncio.run(last(backend, by_name[name], wanted))
                 continue
@@ -283,8 +306,8 @@ def main(given: list[str]) -> int:
             f"{contender} {result.told(full=by_name[name].full)}" for contender, result in results.items()
         )
         print(f"{name}: {told}", file=sys.stderr, flush=True)
-    server = "kube-apiserver and etcd" if real else "the embedded API server"
-    print(f"\n{server}, {os.cpu_count()} cores; the yardstick is one binding of the bind loop\n")
+    kind = "kube-apiserver and etcd" if real else "the embedded API server"
+    print(f"\n{kind}, {os.cpu_count()} cores; the yardstick is one binding of the bind loop\n")
     print_table(found)
     if drained:
         print("", "pods/s · CPU a pod", "", *side_by_side(drained), sep="\n")
