@@ -23,10 +23,15 @@ from bench.report import Figure
 from bench.workloads import make_node, pod_manifest
 
 CONNECTIONS = 8
-SERVE = (
-    "import sys; from pathlib import Path; from berth.server import *; "
-    "s = ServerSettings(data_dir=Path(sys.argv[1]), port=int(sys.argv[2])); prepare(s); serve(s)"
-)
+SERVE = """
+import sys
+from pathlib import Path
+from berth.server.serving import open_server
+from berth.server.settings import ServerSettings
+
+with open_server(ServerSettings(data_dir=Path(sys.argv[1]), port=int(sys.argv[2]))) as server:
+    server.run()
+"""
 
 
 @dataclass(frozen=True, slots=True)

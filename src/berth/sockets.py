@@ -1,4 +1,4 @@
-"""Hosts as URLs have them, names and addresses, and ending the connections of a server."""
+"""Hosts and links as URLs have them, names and addresses, and ending the connections of a server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 def url_host(host: str) -> str:
     """A host as it stands in a URL: an IPv6 address has brackets."""
     return f"[{host}]" if ":" in host else host
+
+
+def page_link(host: str, port: int, secret: str) -> str:
+    """The address that opens a page once."""
+    return f"http://{url_host(host)}:{port}/?link={secret}"
 
 
 def is_address(name: str) -> bool:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from berth.server import DataDirError, ServerSettings, prepare
-from berth.server.settings import PreparedServer
+from berth.server.credentials import prepare
+from berth.server.errors import DataDirError
+from berth.server.settings import PreparedServer, ServerSettings
 
 NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 

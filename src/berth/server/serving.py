@@ -54,17 +54,6 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(settings: ServerSettings) -> None:
-    """Serve until a signal comes; what is missing in the data directory is made first.
-
-    Raises:
-        DataDirInUseError: another server uses the data directory.
-        PortInUseError: the port is taken.
-    """
-    with open_server(settings) as opened:
-        opened.run()
-
-
 @dataclass(frozen=True, slots=True)
 class OpenServer:
     """A server that has its port and its data; `run` blocks until it is told to stop."""
@@ -83,7 +72,12 @@ class OpenServer:
 
 @contextmanager
 def open_server(settings: ServerSettings) -> Iterator[OpenServer]:
-    """Take the port and the data directory; port 0 stands for any that is free."""
+    """Take the port, 0 for any that is free, and the data directory, and make what is missing in it.
+
+    Raises:
+        DataDirInUseError: another server uses the data directory.
+        PortInUseError: the port is taken.
+    """
     with closing(listen(settings)) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         # Only who has the data directory may write into it: the store comes first.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -27,7 +29,7 @@ from berth.live.component.endpoint import listen
 from berth.live.component.serving import answering
 from berth.live.errors import ApiError
 from berth.live.listing import ListingError
-from berth.sockets import url_host
+from berth.sockets import page_link
 from berth.web import questions
 from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet
@@ -253,26 +255,38 @@ class PageSettings:
     flags: str = ""
 
 
+class Door(NamedTuple):
+    """A port that is listened on already, and the secret of a link that was told."""
+
+    listener: socket.socket
+    secret: str
+
+
 @contextlib.asynccontextmanager
 async def serving(
-    settings: PageSettings, source: ClusterSource, documents: CommandDocuments, told: Callable[[str], None]
+    settings: PageSettings,
+    source: ClusterSource,
+    documents: CommandDocuments,
+    told: Callable[[str], None],
+    door: Door | None = None,
 ) -> AsyncIterator[int]:
     """Serve as long as the context lasts; `told` is called with every link that opens the page.
 
     Raises:
         berth.live.component.endpoint.ServingError: the port is taken.
     """
-    listener = listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port) if door is None else door.listener
     port: int = listener.getsockname()[1]
 
     def tell(link: str) -> None:
-        told(f"http://{url_host(settings.host)}:{port}/?link={link}")
+        told(page_link(settings.host, port, link))
 
-    sessions = Sessions(settings.token, tell)
+    sessions = Sessions(settings.token, tell, None if door is None else door.secret)
     page = PageServer(source, documents, settings.command, settings.flags)
     guard = Guard(page.app(), sessions, host=settings.host, port=port)
     async with answering(guard, listener, connections=_CONNECTIONS):
-        tell(sessions.link)
+        if door is None:
+            tell(sessions.link)
         try:
             yield port
         finally:

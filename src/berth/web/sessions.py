@@ -46,12 +46,13 @@ class Sessions:
     Args:
         token: The bearer token that scripts may send; None for none.
         new_link: Called with the next link when one has been used.
+        link: The secret of the first one; None to have it made.
     """
 
-    def __init__(self, token: str | None, new_link: Callable[[str], None]) -> None:
+    def __init__(self, token: str | None, new_link: Callable[[str], None], link: str | None = None) -> None:
         self._token = token
         self._new_link = new_link
-        self.link = secrets.token_urlsafe(32)
+        self.link = link or secrets.token_urlsafe(32)
         self._cookies: OrderedDict[str, None] = OrderedDict()
 
     def opened(self, given: str) -> str | None:

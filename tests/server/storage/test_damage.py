@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.server import DataDirError
+from berth.server.errors import DataDirError
 from berth.server.storage.journal import AHEAD
 from berth.server.storage.store import Store
 from tests.server.storage.disk import opened

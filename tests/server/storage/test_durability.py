@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from berth.server import DataDirInUseError, PortInUseError, ServerSettings, prepare
-from berth.server.serving import open_server
+from berth.server.credentials import prepare
+from berth.server.serving import PortInUseError, open_server
+from berth.server.settings import ServerSettings
+from berth.server.storage.journal import DataDirInUseError
 from berth.server.storage.store import Store
 from tests.support.api.objects import config_map
 from tests.support.api.servers import running_server

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.server import DataDirError
+from berth.server.errors import DataDirError
 from berth.server.storage.journal import JournalError
 from berth.server.storage.store import Store
 from tests.server.storage.disk import Disk, Image, opened

@@ -22,7 +22,8 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from berth.server import PreparedServer, ServerSettings, prepare
+from berth.server.credentials import prepare
+from berth.server.settings import PreparedServer, ServerSettings
 from tests.support.api.servers import Backend
 from tests.support.processes.process import free_port
 

@@ -22,10 +22,11 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from berth.cli.up.server import encode_settings
+from berth.cli.up.children import ServerProcessSettings, line_of
 from berth.kube.versions import KubernetesVersion, version_of_server
-from berth.server import PreparedServer, ServerSettings, prepare
+from berth.server.credentials import prepare
 from berth.server.serving import open_server
+from berth.server.settings import PreparedServer, ServerSettings
 from tests.support.api import shifted_clock
 from tests.support.api.client import Client
 from tests.support.processes.process import free_port, stop_process
@@ -140,7 +141,7 @@ class Embedded(Backend):
     def _start_server(self) -> subprocess.Popen[bytes]:
         process = self._spawn(self.name, self._command())
         assert process.stdin is not None
-        process.stdin.write(encode_settings(self.settings))
+        process.stdin.write(line_of(ServerProcessSettings(self.settings)))
         process.stdin.flush()
         return process
 

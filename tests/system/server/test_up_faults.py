@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.server import ServerSettings, prepare
+from berth.server.credentials import prepare
+from berth.server.settings import ServerSettings
 from tests.support.api.client import Client
 from tests.support.api.objects import config_map
 from tests.support.processes.control_plane import command, refused, up

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from berth.server import ServerSettings, prepare
+from berth.server.credentials import prepare
+from berth.server.settings import ServerSettings
 from tests.support.api.client import Client, Json
 from tests.support.builders import HOSTNAME
 from tests.support.processes.control_plane import up

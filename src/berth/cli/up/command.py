@@ -21,9 +21,9 @@ from berth.cli.input.components import log_options
 from berth.cli.input.eviction import eviction_of, eviction_options, spreading_of, spreading_options
 from berth.cli.input.options import daemon_namespaces_option, option, refusing, version_option
 from berth.cli.output.tables import first_cause, tell
+from berth.cli.up.children import PageProcessSettings, ServerProcessSettings
 from berth.cli.up.control_plane import Plane, UpSettings, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
-from berth.cli.up.page import PageProcessSettings
 from berth.cli.up.processes import PageProcess, ServerProcess, check_port
 from berth.controllers.hollow.registration import Shape, make_nodes
 from berth.engine.state.options import Options
@@ -38,7 +38,7 @@ from berth.live.component.endpoint import ServingError, ServingSettings
 from berth.live.component.lifecycle import StartError
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
-from berth.server import DataDirError, PreparedServer, ServerSettings, prepare
+from berth.server.settings import PreparedServer, ServerSettings
 from berth.sockets import url_host
 
 DEFAULT_NODES = 6
@@ -116,7 +116,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
         manifests = _read_nodes(flags["node_file"]) if flags["node_file"] else []
     zones, racks, metrics = flags["zones"], flags["racks"], flags["metrics_port"]
     shape = None if flags["nodes"] is None else Shape(nodes=flags["nodes"], zones=zones, racks=racks)
-    with _locked(flags["data_dir"]), refusing(StartError, ServingError, DataDirError):
+    with _locked(flags["data_dir"]), refusing(StartError, ServingError):
         asked = UpSettings(
             settings=_server(flags, gates.server, version),
             gates=gates,
@@ -181,28 +181,27 @@ async def _up(asked: UpSettings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    # Before the server starts: it would make missing keys, too, and both must use the same.
-    prepared = _prepared(asked.settings)
-    server = await ServerProcess.start(asked.settings, asked.logging_format, asked.verbosity)
+    stopping = asyncio.create_task(stop.wait())
+    server = await ServerProcess.start(
+        ServerProcessSettings(asked.settings, asked.logging_format, asked.verbosity)
+    )
     try:
-        return await _until_stopped(asked, server, stop, prepared)
+        preparing = asyncio.create_task(server.prepared())
+        await asyncio.wait((preparing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not preparing.done():
+            preparing.cancel()
+            click.echo("stopping")
+            return 0
+        return await _until_stopped(asked, server, stopping, await preparing)
     finally:
         await server.stop()
 
 
-def _prepared(settings: ServerSettings) -> PreparedServer:
-    try:
-        return prepare(settings)
-    except OSError as error:
-        raise StartError(f"{error.filename or settings.data_dir}: {error.strerror or error}") from None
-
-
 async def _until_stopped(
-    asked: UpSettings, server: ServerProcess, stop: asyncio.Event, prepared: PreparedServer
+    asked: UpSettings, server: ServerProcess, stopping: asyncio.Task[bool], prepared: PreparedServer
 ) -> int:
     context = ssl.create_default_context(cafile=str(prepared.ca_file))
     async with Client.with_token(prepared.url, prepared.token, context) as client:
-        stopping = asyncio.create_task(stop.wait())
         starting = asyncio.create_task(_start(asked, server, client, prepared))
         tasks: set[asyncio.Task[object]] = {stopping, starting, server.ended}
         running: asyncio.Task[None] | None = None

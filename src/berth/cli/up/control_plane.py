@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +43,6 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingSettings
-from berth.live.component.serving import serve
 from berth.live.machine_loop import MachineSettings
 from berth.live.referred_kinds import LateResources
 from berth.live.runner import Runner
@@ -52,7 +52,7 @@ from berth.machines.recorder import silent
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.state import SchedulerSettings
-from berth.server import ServerSettings
+from berth.server.settings import ServerSettings
 from berth.spreading import SpreadController, SpreadingSettings
 from berth.spreading.machine import SpreadingMetrics
 
@@ -302,7 +302,8 @@ class Plane:
             group.create_task(self._dynamic.run(self.runner))
 
     async def _serve(self, settings: ServingSettings) -> None:
-        async with serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
+        serving = await asyncio.to_thread(importlib.import_module, "berth.live.component.serving")
+        async with serving.serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
             await asyncio.Event().wait()
 
     async def ready(self, progress: Callable[[int, int], None]) -> None:

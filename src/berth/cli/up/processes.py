@@ -6,30 +6,32 @@ import asyncio
 import contextlib
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
-from berth.cli.up.page import PageProcessSettings
-from berth.cli.up.server import BECAUSE, encode_settings
-from berth.live import logs
+from berth.cli.up.children import (
+    BECAUSE,
+    PageProcessSettings,
+    ServerProcessSettings,
+    line_of,
+    prepared_server,
+)
 from berth.live.client import Client
 from berth.live.component.endpoint import listen
 from berth.live.component.lifecycle import StartError
 from berth.live.errors import ApiError
-from berth.server import ServerSettings
+from berth.server.settings import PreparedServer
 
 # Seconds to wait for a process to start, and to stop.
 _SERVER_START, _SERVER_STOP = 60.0, 10.0
 _PAGE_START, _PAGE_STOP = 30.0, 5.0
 
 
-async def _started(module: str, settings: bytes, stdout: int) -> Process:
+async def _started(module: str, settings: bytes) -> Process:
     # A session of its own: Ctrl-C in the terminal reaches only `berth up`, which stops the process in order.
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module), stdin=PIPE, stdout=stdout, stderr=PIPE, start_new_session=True
+        *(sys.executable, "-m", module), stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
     if process.stdin is not None:
         process.stdin.write(settings)
@@ -61,11 +63,21 @@ class ServerProcess:
         self.ended = asyncio.create_task(self._wait())
 
     @classmethod
-    async def start(
-        cls, settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0
-    ) -> ServerProcess:
-        line = encode_settings(settings, form, verbosity)
-        return cls(await _started("berth.cli.up.server", line, DEVNULL))
+    async def start(cls, settings: ServerProcessSettings) -> ServerProcess:
+        return cls(await _started("berth.cli.up.server", line_of(settings)))
+
+    async def prepared(self) -> PreparedServer:
+        """What clients need, once the server has made it.
+
+        Raises:
+            StartError: it cannot be made; the message says why.
+        """
+        stream = self._process.stdout
+        line = await stream.readline() if stream is not None else b""
+        if not line:
+            await self.ended
+            raise StartError(self.why())
+        return prepared_server(line)
 
     async def ready(self, client: Client) -> None:
         """Wait until the server answers that it is ready."""
@@ -122,8 +134,7 @@ class PageProcess:
     @classmethod
     async def start(cls, settings: PageProcessSettings, told: Callable[[str], None]) -> PageProcess:
         """Start it; `told` is called with every link but the first."""
-        line = msgspec.json.encode(settings) + b"\n"
-        return cls(await _started("berth.cli.up.page", line, PIPE), told)
+        return cls(await _started("berth.cli.up.page", line_of(settings)), told)
 
     async def link(self) -> str:
         """The link that opens the page.

@@ -1,8 +1,8 @@
 """The API server's process: started by `berth up`, and ended with it.
 
-Settings come as one line of JSON on standard input.  When standard input ends, whoever started this
-process is gone, however that happened, and it stops too: in order if it can, and if it is too busy for
-that, by a process of its own that waits for nothing else.
+Settings come as one line of JSON on standard input, and what clients of the server need goes out as one line
+once it is prepared.  When standard input ends, whoever started this process is gone, however that happened,
+and it stops too: in order if it can, and if too busy for that, by a process that waits for nothing else.
 """
 
 from __future__ import annotations
@@ -11,43 +11,17 @@ import contextlib
 import gc
 import os
 import resource
-import select
 import signal
 import sys
 from functools import partial
 from types import FrameType
 from typing import NoReturn
 
-import msgspec
-
-from berth.cli.up.parent import when_parent_is_gone
-from berth.live import logs
-from berth.server import DataDirError, DataDirInUseError, PortInUseError, ServerSettings, serve
-
-REFUSED = 2
-BECAUSE = "berth-api-server: "  # begins the line on stderr that says why it does not run
-GRACE = 5.0  # seconds for stopping in order once the parent is gone
-
-
-class _ProcessSettings(msgspec.Struct):
-    """The settings of the server, and how its process logs."""
-
-    settings: ServerSettings
-    form: logs.Form
-    verbosity: int
-
-
-def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0) -> bytes:
-    """The line that the process is told its settings with."""
-    told = _ProcessSettings(settings, form, verbosity)
-    return msgspec.json.encode(told, enc_hook=str) + b"\n"  # paths become strings
+from berth.cli.up.parent import REFUSED, guard, when_parent_is_gone
 
 
 def main() -> int:
     line = sys.stdin.buffer.readline()
-    told = msgspec.json.decode(line, type=_ProcessSettings, dec_hook=lambda kind, text: kind(text))
-    settings = told.settings
-    logs.set_up(told.form, told.verbosity)
     guard(sys.stdin.fileno())
     # uvicorn raises the signal once more after it has stopped; without a handler the store would stay open.
     signal.signal(signal.SIGTERM, _end)
@@ -56,13 +30,37 @@ def main() -> int:
     _allow_many_connections()
     # Hundreds of thousands of objects live long; frequent collections would stop every request for nothing.
     gc.set_threshold(100_000, 20, 100)
+    return _serve(line)
+
+
+def _serve(line: bytes) -> int:
+    # Imported now, so that the guard, a copy of this process, has none of it.
+    from berth.cli.up.children import line_of, server_settings  # noqa: PLC0415
+    from berth.live import logs  # noqa: PLC0415
+    from berth.server.errors import DataDirError  # noqa: PLC0415
+    from berth.server.serving import PortInUseError, open_server  # noqa: PLC0415
+    from berth.server.storage.journal import DataDirInUseError  # noqa: PLC0415
+
+    told = server_settings(line)
+    logs.set_up(told.form, told.verbosity)
     try:
-        serve(settings)
+        with open_server(told.settings) as server:
+            _tell(line_of(server.prepared))
+            server.run()
     except (DataDirError, DataDirInUseError, PortInUseError) as error:
         return _refuse(str(error))
     except OSError as error:
-        return _refuse(f"{error.filename or settings.data_dir}: {error.strerror or error}")
+        return _refuse(f"{error.filename or told.settings.data_dir}: {error.strerror or error}")
     return 0
+
+
+def _tell(line: bytes) -> None:
+    """Give the starter its one line; nobody reads standard output any further."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.flush()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, sys.stdout.fileno())
+    os.close(silence)
 
 
 def _end(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -70,6 +68,8 @@ def _end(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _refuse(sentence: str) -> int:
+    from berth.cli.up.children import BECAUSE  # noqa: PLC0415 - as above
+
     print(f"{BECAUSE}{sentence}", file=sys.stderr)  # noqa: T201 - the starter reads it
     return REFUSED
 
@@ -79,36 +79,6 @@ def _allow_many_connections() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def guard(parent: int, grace: float = GRACE) -> None:
-    """Have this process killed if it still runs some seconds after the pipe from its parent has ended.
-
-    A thread could not do it: another one that holds the interpreter's lock would stop it.
-    """
-    guarded = os.getpid()
-    ended, alive = os.pipe()  # `alive` is closed when this process ends, and only then
-    if os.fork():
-        os.close(ended)
-        return
-    try:
-        os.close(alive)
-        silence = os.open(os.devnull, os.O_RDWR)
-        for stream in (1, 2):
-            os.dup2(silence, stream)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        while True:
-            ready, _, _ = select.select((parent, ended), (), ())
-            if ended in ready:
-                break
-            if not os.read(parent, 4096):
-                ready, _, _ = select.select((ended,), (), (), grace)
-                if not ready and os.getppid() == guarded:
-                    os.kill(guarded, signal.SIGKILL)
-                break
-    finally:
-        os._exit(0)
 
 
 if __name__ == "__main__":
