@@ -1,12 +1,34 @@
-"""Hosts and links as URLs have them, names and addresses, and ending the connections of a server."""
+"""Ports to listen on, hosts and links as URLs have them, and ending the connections of a server.
+
+Little is imported here: a process that only waits for its first connection uses it.
+"""
 
 from __future__ import annotations
 
-import ipaddress
+import contextlib
+import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import uvicorn
+
+
+class ServingError(Exception):
+    """The endpoint cannot be opened; the message is a sentence for the user."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; connections that come before it is served wait.
+
+    Raises:
+        ServingError: the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while attempting")[0]
+        raise ServingError(f"cannot listen on port {port} of {host}: {why}") from None
 
 
 def url_host(host: str) -> str:
@@ -21,11 +43,11 @@ def page_link(host: str, port: int, secret: str) -> str:
 
 def is_address(name: str) -> bool:
     """Whether a host is an address and not a name: names can be pointed here by others (DNS rebinding)."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError, ValueError):
+            socket.inet_pton(family, name)
+            return True
+    return False
 
 
 def abort_connections(server: uvicorn.Server) -> None:

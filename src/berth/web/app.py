@@ -25,11 +25,10 @@ from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.manifests.manifest import ManifestError
 from berth.kube.objects import Document
 from berth.kube.well_known import BERTH_API_VERSION, JSON
-from berth.live.component.endpoint import listen
 from berth.live.component.serving import answering
 from berth.live.errors import ApiError
 from berth.live.listing import ListingError
-from berth.sockets import page_link
+from berth.sockets import listen, page_link
 from berth.web import questions
 from berth.web.events import eviction_stories
 from berth.web.fleet_view import fleet

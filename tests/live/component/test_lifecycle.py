@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from berth.live.client import Client
 from berth.live.component import lifecycle
-from berth.live.component.endpoint import ServingSettings, listen
+from berth.live.component.endpoint import ServingSettings
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.kubeconfig import tls_context
+from berth.sockets import listen
 from tests.live.kubeconfigs import kubeconfig
 from tests.support.api.fake import FakeApi, serving
 from tests.support.waiting import running, until

@@ -21,8 +21,9 @@ from berth.certificates import self_signed
 from berth.files import write_private
 from berth.live.client import Client
 from berth.live.component import serving
-from berth.live.component.endpoint import ServingError, ServingSettings
+from berth.live.component.endpoint import ServingSettings
 from berth.live.component.serving import Checks, Reviewer, serve
+from berth.sockets import ServingError
 from tests.support.api.client import Client as ServerClient
 from tests.support.api.fake import FakeApi, Raw
 from tests.support.api.fake import serving as serving_api

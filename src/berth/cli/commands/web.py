@@ -28,10 +28,10 @@ from berth.cli.page_documents import page_documents, same_flags
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
-from berth.live.component.endpoint import ServingError
 from berth.live.connection import ConnectionSettingsError
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError
+from berth.sockets import ServingError
 from berth.web.app import PageSettings, serving
 from berth.web.questions import CommandDocuments
 from berth.web.sources import ClusterSource, DumpSource, LiveSource

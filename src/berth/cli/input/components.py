@@ -18,9 +18,10 @@ from berth.cli.output.tables import first_cause
 from berth.kube.scheduler_configuration.model import ClientConnection, LeaderElection
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
-from berth.live.component.endpoint import ServingError, ServingSettings
+from berth.live.component.endpoint import ServingSettings
 from berth.live.component.lifecycle import ComponentSettings, StartError
 from berth.live.connection import ConnectionSettingsError
+from berth.sockets import ServingError
 
 _T = TypeVar("_T")
 

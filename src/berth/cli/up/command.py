@@ -34,12 +34,12 @@ from berth.kube.objects import Node, RawObject
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.endpoint import ServingError, ServingSettings
+from berth.live.component.endpoint import ServingSettings
 from berth.live.component.lifecycle import StartError
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.server.settings import PreparedServer, ServerSettings
-from berth.sockets import url_host
+from berth.sockets import ServingError, url_host
 
 DEFAULT_NODES = 6
 _PORT = click.IntRange(0, 65535)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import select
 import socket
 import sys
 from functools import partial
 
 from berth.cli.up.parent import REFUSED, when_parent_is_gone
-from berth.live.component.endpoint import ServingError, listen
-from berth.sockets import page_link
+from berth.sockets import ServingError, listen, page_link
 
 
 def main() -> int:
@@ -30,7 +28,7 @@ def main() -> int:
     except ServingError as error:
         print(error, file=sys.stderr)  # noqa: T201 - the starter reads it
         return REFUSED
-    secret = secrets.token_urlsafe(32)
+    secret = os.urandom(32).hex()
     print(page_link(where["host"], listener.getsockname()[1], secret), flush=True)  # noqa: T201 - for `berth up`
     select.select((listener,), (), ())
     _serve(line, listener, secret)

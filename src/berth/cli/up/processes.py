@@ -18,10 +18,10 @@ from berth.cli.up.children import (
     prepared_server,
 )
 from berth.live.client import Client
-from berth.live.component.endpoint import listen
 from berth.live.component.lifecycle import StartError
 from berth.live.errors import ApiError
 from berth.server.settings import PreparedServer
+from berth.sockets import listen
 
 # Seconds to wait for a process to start, and to stop.
 _SERVER_START, _SERVER_STOP = 60.0, 10.0

@@ -1,20 +1,17 @@
-"""Where a component is to be reached: the port and the certificate are checked before anything else is begun.
+"""Where a component is to be reached, and the certificate, which is checked before anything else is begun.
 
 The server itself is in `serving`, which is imported later because that takes long.
 """
 
 from __future__ import annotations
 
-import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.sockets import ServingError
+
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
-
-
-class ServingError(Exception):
-    """The endpoint cannot be opened; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +31,6 @@ class ServingSettings:
     key_file: Path | None = None
     always_allow: tuple[str, ...] = HEALTH_PATHS
     connections: int = 128
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; connections that come before it is served wait.
-
-    Raises:
-        ServingError: the port is taken.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        why = (error.strerror or str(error)).partition(" (while attempting")[0]
-        raise ServingError(f"cannot listen on port {port} of {host}: {why}") from None
 
 
 def given_certificate(settings: ServingSettings) -> ssl.SSLContext | None:

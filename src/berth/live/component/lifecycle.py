@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from berth.kube.versions import NEWEST, KubernetesVersion, ServerVersion
 from berth.live.client import Client
 from berth.live.component.election import Election, ElectionSettings, LeaderFence, lead
-from berth.live.component.endpoint import ServingSettings, given_certificate, listen
+from berth.live.component.endpoint import ServingSettings, given_certificate
 from berth.live.connection import connect
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError, Unauthorized
@@ -25,6 +25,7 @@ from berth.live.logs import say
 from berth.live.rate_limit import Limiter
 from berth.machines.rates import boottime, steady
 from berth.metrics import process_registry
+from berth.sockets import listen
 
 _log = logging.getLogger(__name__)
 _RETRY = 2.0  # seconds between two attempts to reach the server

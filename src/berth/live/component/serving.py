@@ -40,10 +40,10 @@ from berth.certificates import LOOPBACK, self_signed
 from berth.files import in_a_file
 from berth.kube.objects import RawObject
 from berth.live.client import Client
-from berth.live.component.endpoint import ServingSettings, given_certificate, listen, tls
+from berth.live.component.endpoint import ServingSettings, given_certificate, tls
 from berth.live.errors import ApiError
 from berth.live.logs import say, v
-from berth.sockets import abort_connections
+from berth.sockets import abort_connections, listen
 
 _log = logging.getLogger(__name__)
 
