@@ -42,6 +42,25 @@ def test_waiting_pods_have_the_same_spec_and_status() -> None:
     assert first.status is second.status
 
 
+def test_pods_of_one_template_have_the_same_labels_and_owner() -> None:
+    """What metadata repeats is kept once: labels, owners, and the texts many pods have in common."""
+    parts = SharedParts()
+    web, other = (
+        make_pod(name)
+        .labels(app="web")
+        .owned_by("ReplicaSet", "web")
+        .created("2026-01-01T00:00:00Z")
+        .on("node-with-a-name")
+        .build()
+        for name in ("web-1", "web-2")
+    )
+    first, second = parts.pod(decoded(web)), parts.pod(decoded(other))
+    for field in ("labels", "owner_references", "namespace", "creation_timestamp"):
+        assert getattr(first.metadata, field) is getattr(second.metadata, field), field
+    assert first.spec.node_name is second.spec.node_name
+    assert (first, second) == (web, other)
+
+
 def test_specs_that_differ_are_not_mixed_up() -> None:
     """A request of the number 1 and one of the text "1" are two specs."""
     parts = SharedParts()

@@ -1,17 +1,18 @@
 """Equal parts of pods, kept once: most pods of a cluster come from few templates.
 
-A decoded pod takes two to four kilobytes, of which little more is its own than its metadata, its node and its
-volumes: one of them has a name made up for that pod. Views are immutable, so pods can have the same parts.
+A decoded pod takes two to four kilobytes, of which little is its own: its name, UID and version, its node and
+its volumes, one of which has a name made up for that pod. Views are immutable, so pods can share the rest.
 """
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from berth.kube.objects import Pod, PodSpec, PodStatus
+from berth.kube.objects import Labels, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
 
 # Parts that are remembered. Beyond that all are forgotten, and pods that come later share among themselves.
 MOST_PARTS = 4096
@@ -21,27 +22,50 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SharedParts:
-    """The specs and statuses of the pods that were seen."""
+    """The parts of the pods that were seen."""
 
     def __init__(self) -> None:
-        self._specs: dict[bytes, PodSpec] = {}
-        self._statuses: dict[bytes, PodStatus] = {}
+        self._labels: dict[object, Labels] = {}  # and annotations
+        self._owners: dict[object, list[OwnerReference]] = {}
+        self._specs: dict[object, PodSpec] = {}
+        self._statuses: dict[object, PodStatus] = {}
 
     def pod(self, pod: _P) -> _P:
         """The pod with the parts of an equal one that was seen before."""
         node, volumes = pod.spec.node_name, pod.spec.volumes
-        spec = _first(self._specs, replace(pod.spec, node_name=None, volumes=None))
+        spec = _encoded(self._specs, replace(pod.spec, node_name=None, volumes=None))
         if node is not None or volumes is not None:
-            spec = replace(spec, node_name=node, volumes=volumes)
+            spec = replace(spec, node_name=_interned(node), volumes=volumes)
+        metadata = self._shared_metadata(pod.metadata)
         if type(pod) is not Pod or pod.status is None:  # other statuses have times of their own
-            return replace(pod, spec=spec)
-        return replace(pod, spec=spec, status=_first(self._statuses, pod.status))
+            return replace(pod, metadata=metadata, spec=spec)
+        return replace(pod, metadata=metadata, spec=spec, status=_encoded(self._statuses, pod.status))
+
+    def _shared_metadata(self, own: ObjectMeta) -> ObjectMeta:
+        labels, annotations, owners = own.labels, own.annotations, own.owner_references
+        return replace(
+            own,
+            namespace=_interned(own.namespace),
+            creation_timestamp=_interned(own.creation_timestamp),
+            labels=labels and _first(self._labels, tuple(labels.items()), labels),
+            annotations=annotations and _first(self._labels, tuple(annotations.items()), annotations),
+            owner_references=owners and _first(self._owners, tuple(owners), owners),
+        )
 
 
-_Part = TypeVar("_Part", PodSpec, PodStatus)
+_Part = TypeVar("_Part", Labels, list[OwnerReference], PodSpec, PodStatus)
+_View = TypeVar("_View", PodSpec, PodStatus)
 
 
-def _first(known: dict[bytes, _Part], part: _Part) -> _Part:
+def _first(known: dict[object, _Part], key: object, part: _Part) -> _Part:
     if len(known) >= MOST_PARTS:
         known.clear()
-    return known.setdefault(_encode(part), part)
+    return known.setdefault(key, part)
+
+
+def _encoded(known: dict[object, _View], part: _View) -> _View:
+    return _first(known, _encode(part), part)
+
+
+def _interned(text: str | None) -> str | None:
+    return None if text is None else intern(text)
