@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berth.kube.objects import LivePod, Pod
+from berth.kube.objects import LivePod, Pod, Volume
 from berth.live.sharing import MOST_PARTS, SharedParts
 from tests.support.builders import make_pod
 from tests.support.generated.pod_strategies import running_pods
@@ -25,7 +25,7 @@ def test_shared_pods_are_equal_to_what_was_decoded(found: list[Pod]) -> None:
 
 
 def test_pods_of_one_template_have_the_same_containers() -> None:
-    """Name, node and the volume whose name is made up for each pod do not keep specs apart."""
+    """Name, node and claims do not keep specs apart."""
     parts = SharedParts()
     web = make_pod("web-1").requests(cpu="1").on("a").ephemeral_volume("token-x").build()
     other = make_pod("web-2").requests(cpu="1").on("b").ephemeral_volume("token-y").build()
@@ -40,6 +40,17 @@ def test_waiting_pods_have_the_same_spec_and_status() -> None:
     first, second = (parts.pod(decoded(make_pod(name).phase("Pending").build())) for name in ("a", "b"))
     assert first.spec is second.spec
     assert first.status is second.status
+
+
+def test_volumes_of_which_only_the_name_would_be_read_are_left_out() -> None:
+    """The token that every pod mounts has a volume with a name of its own; a claim stays."""
+    token = Volume(name="kube-api-access-x7k2p")
+    web = make_pod("web").mounts("data").build()
+    mounted = replace(web, spec=replace(web.spec, volumes=[token, *(web.spec.volumes or ())]))
+    parts = SharedParts()
+    assert parts.pod(decoded(mounted)) == web
+    only_token = replace(web, spec=replace(web.spec, volumes=[token]))
+    assert parts.pod(decoded(only_token)).spec.volumes is None
 
 
 def test_pods_of_one_template_have_the_same_labels_and_owner() -> None:

@@ -33,13 +33,22 @@ class SharedParts:
     def pod(self, pod: _P) -> _P:
         """The pod with the parts of an equal one that was seen before."""
         node, volumes = pod.spec.node_name, pod.spec.volumes
+        if volumes is not None:
+            volumes = [volume for volume in volumes if volume.matters] or None
         spec = _encoded(self._specs, replace(pod.spec, node_name=None, volumes=None))
         if node is not None or volumes is not None:
             spec = replace(spec, node_name=_interned(node), volumes=volumes)
-        metadata = self._shared_metadata(pod.metadata)
-        if type(pod) is not Pod or pod.status is None:  # other statuses have times of their own
-            return replace(pod, metadata=metadata, spec=spec)
-        return replace(pod, metadata=metadata, spec=spec, status=_encoded(self._statuses, pod.status))
+        status = pod.status
+        if type(pod) is Pod and status is not None:  # other statuses have times of their own
+            status = _encoded(self._statuses, status)
+        return replace(
+            pod,
+            api_version=_interned(pod.api_version),
+            kind=_interned(pod.kind),
+            metadata=self._shared_metadata(pod.metadata),
+            spec=spec,
+            status=status,
+        )
 
     def _shared_metadata(self, own: ObjectMeta) -> ObjectMeta:
         labels, annotations, owners = own.labels, own.annotations, own.owner_references

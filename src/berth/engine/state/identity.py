@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
-from berth.kube.objects import ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus, Volume
+from berth.kube.objects import ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from berth.kube.ownership import controller_of
 from berth.kube.well_known import JOB_COMPLETION_INDEX, JOB_NAME, JOB_UID, POD_INDEX, POD_NAME, REGION, ZONE
 
@@ -60,7 +60,8 @@ def with_labels(pod: Pod, more: Mapping[str, str]) -> Pod:
 def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
     """Equal for pods that ask for the same thing."""
     meta, spec = pod.metadata, pod.spec
-    volumes = _relevant(spec.volumes) if spec.volumes else None
+    # The others have names of their own in every pod and would split the class.
+    volumes = [volume for volume in spec.volumes or () if volume.matters] or None
     # The claims of ephemeral volumes are named after their pod.
     named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
     devices: tuple[object, ...] | None = None
@@ -117,11 +118,6 @@ def spreading_owner(meta: ObjectMeta) -> tuple[str, str] | None:
     if owner is None or (owner.kind, owner.api_version) not in _SPREADING_OWNERS:
         return None
     return owner.kind or "", owner.name or ""
-
-
-def _relevant(volumes: list[Volume]) -> list[Volume]:
-    """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
-    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral or v.is_disk]
 
 
 def has_own_claims(spec: PodSpec) -> bool:

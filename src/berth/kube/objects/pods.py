@@ -92,6 +92,11 @@ class Volume(Struct, frozen=True):
     portworx_volume: CloudVolumeSource | None = None
 
     @property
+    def matters(self) -> bool:
+        """Whether it can matter where its pod goes; of the others only the name is read."""
+        return bool(self.image or self.persistent_volume_claim or self.ephemeral) or self.is_disk
+
+    @property
     def is_disk(self) -> bool:
         """Whether it is a disk that pods cannot share at will, or of which a node takes only so many."""
         return bool(
