@@ -178,7 +178,9 @@ def best(results: list[Drain]) -> Drain:
 
 async def last(backend: Backend, workload: Workload, wanted: argparse.Namespace) -> list[Figure]:
     """Pods that keep coming, for `berth scheduler` alone."""
-    size = soak.Soak(nodes=wanted.nodes, pods=wanted.pods, rate=wanted.rate, churn=wanted.churn)
+    size = soak.Soak(
+        nodes=wanted.nodes, pods=wanted.pods, rate=wanted.rate, churn=wanted.churn, steady=wanted.steady
+    )
     _, command = contenders(backend)[BERTH]
     async with open_session(backend.url, backend.prepared.token, backend.prepared.ca_file) as session:
         course = await soak.soak(session, workload, size, command, backend.folder / "berth.log")
@@ -275,6 +277,9 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=100_000, help="to create with --soak")
     parser.add_argument("--rate", type=float, default=300.0, help="pods a second with --soak")
     parser.add_argument("--churn", type=float, default=0.1, help="share of the pods deleted with --soak")
+    parser.add_argument(
+        "--steady", type=int, default=30_000, help="pods after them with --soak, while as many are deleted"
+    )
     parsed = parser.parse_args(given)
     if parsed.rounds < 1:
         parser.error("--rounds must be at least 1")

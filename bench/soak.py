@@ -1,7 +1,8 @@
 """`python -m bench live --soak`: pods that keep coming for as long as it takes, and some that go.
 
-Pods are created at a steady rate, and for every so many one that runs is deleted.  Measured are the time from
-the creation of a pod to its binding as a watch sees it, how many waited at most, and what the scheduler took.
+Pods are created at a steady rate, and for every so many one that runs is deleted; at last as many go as
+come.  Measured are the time from the creation of a pod to its binding as a watch sees it, how many waited at
+most, and what the scheduler took: memory for every pod more, and what it grows by when they stay as many.
 """
 
 from __future__ import annotations
@@ -26,28 +27,39 @@ from bench.session import Session
 from bench.workloads import Workload
 
 _WINDOW = 5.0  # seconds between two looks at the process
-_LATENCY, _CPU_MS = 1.0, 0.5
+_LATENCY, _CPU_MS, _GROWTH = 1.0, 0.5, 1.05
 _PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """How many nodes, how many pods at which rate a second, and which share of them is deleted again."""
+    """How many nodes, and how many pods at which rate a second.
+
+    Attributes:
+        churn: The share of pods for which another one is deleted.
+        steady: How many come after that, for each of which another one is deleted.
+    """
 
     nodes: int
     pods: int
     rate: float
     churn: float
+    steady: int
+
+    @property
+    def all_pods(self) -> int:
+        return self.pods + self.steady
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At the process: when, what it had used, and how many pods waited and were bound by then."""
+    """At the process: when, what it had used, and how many pods waited, were bound and were there."""
 
     at: float
     use: Usage
     waiting: int
     bound: int
+    alive: int
 
 
 @dataclass(slots=True)
@@ -67,7 +79,8 @@ class Course:
 
     def look(self, pid: int) -> None:
         waiting = len(self.created) - len(self.waits)
-        self.looks.append(Look(time.monotonic(), usage_of(pid), waiting, len(self.waits)))
+        alive = len(self.created) - self.deleted
+        self.looks.append(Look(time.monotonic(), usage_of(pid), waiting, len(self.waits), alive))
 
 
 async def soak(session: Session, workload: Workload, size: Soak, command: list[str], log: Path) -> Course:
@@ -82,7 +95,7 @@ async def soak(session: Session, workload: Workload, size: Soak, command: list[s
         await _create(session, workload, size, course)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                while len(course.waits) < size.pods:  # noqa: ASYNC110 - a moment more does not matter
+                while len(course.waits) < size.all_pods:  # noqa: ASYNC110 - a moment more does not matter
                     await asyncio.sleep(0.2)
         course.look(process.pid)
         for task in (watching, looking):
@@ -122,7 +135,7 @@ async def _look(pid: int, course: Course) -> None:
 
 async def _create(session: Session, workload: Workload, size: Soak, course: Course, width: int = 32) -> None:
     begun = time.monotonic()
-    numbers = iter(range(size.pods))
+    numbers = iter(range(size.all_pods))
     alive: deque[str] = deque()
     chance = random.Random(0)  # noqa: S311
 
@@ -135,7 +148,8 @@ async def _create(session: Session, workload: Workload, size: Soak, course: Cour
             )
             course.created[name] = time.monotonic()
             alive.append(name)
-            if chance.random() < size.churn and alive[0] in course.waits:
+            share = size.churn if number < size.pods else 1.0
+            if chance.random() < share and alive[0] in course.waits:
                 course.deleted += 1
                 await session.delete(f"{BACKLOG}/{alive.popleft()}")
             if number % 10_000 == 9_999:
@@ -151,17 +165,27 @@ def figures(name: str, size: Soak, course: Course) -> Iterable[Figure]:
         return Figure(f"soak {name}, {what}", size.nodes, len(course.waits), value, unit, limit=limit)
 
     waits = np.array(list(course.waits.values()) or [float("inf")])
-    before, quarter, after = course.looks[0], course.looks[len(course.looks) // 4], course.looks[-1]
+    before, after = course.looks[0], course.looks[-1]
+    quarter, full = (_when(course, share * size.pods) for share in (0.25, 1.0))
+    grown = (full.use.memory_mib - quarter.use.memory_mib) * 1024 / max(full.alive - quarter.alive, 1)
     cpu = (after.use.cpu_seconds - before.use.cpu_seconds) * 1e3 / max(after.bound - before.bound, 1)
     created = max(course.created.values()) - min(course.created.values())
     yield figure("created", len(course.created) / max(created, 1e-9), "pods/s")
-    yield figure("not bound", size.pods - after.bound, "pods", 0)
+    yield figure("not bound", size.all_pods - after.bound, "pods", 0)
     yield figure("creation to binding, median", float(np.median(waits)), "s")
     yield figure("creation to binding, 99th percentile", float(np.percentile(waits, 99)), "s", _LATENCY)
     yield figure("most that waited", max(look.waiting for look in course.looks), "pods")
     yield figure("berth, CPU", cpu, "ms/pod", _CPU_MS)
-    yield figure("berth, memory after a quarter", quarter.use.memory_mib, "MiB")
-    yield figure("berth, memory", after.use.memory_mib, "MiB")
+    yield figure("berth, memory for a pod more", grown, "KiB")
+    yield figure(f"berth, memory with {full.alive:,} pods", full.use.memory_mib, "MiB")
+    if size.steady:
+        ratio = after.use.memory_mib / full.use.memory_mib
+        yield figure(f"the same after {size.steady:,} have come and as many gone", ratio, "ratio", _GROWTH)
+
+
+def _when(course: Course, created: float) -> Look:
+    """The first look after so many pods were bound."""
+    return next((look for look in course.looks if look.bound >= created), course.looks[-1])
 
 
 def over_time(course: Course) -> Iterator[str]:
@@ -170,6 +194,6 @@ def over_time(course: Course) -> Iterator[str]:
     for look in course.looks:
         use = look.use
         yield (
-            f"{look.at - begun:6.0f} s  {look.waiting:6d} waiting  {use.memory_mib:6.0f} MiB  "
-            f"{use.cpu_seconds:7.1f} s of CPU"
+            f"{look.at - begun:6.0f} s  {look.alive:6d} pods  {look.waiting:6d} waiting  "
+            f"{use.memory_mib:6.0f} MiB  {use.cpu_seconds:7.1f} s of CPU"
         )
