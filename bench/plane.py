@@ -72,6 +72,16 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return total / _TICKS
 
 
+def memory_mib(pids: Iterable[int]) -> float:
+    """What processes take together; what they share counts once."""
+    total = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1])
+    return total / 1024
+
+
 async def count(server: Endpoint, path: str) -> int:
     connection = await Connection.open(server.port)
     _, body = await connection.ask(server.request("GET", path))
@@ -132,6 +142,7 @@ def measure() -> Iterable[Figure]:
         time.sleep(_IDLE_SECONDS)
         share = (cpu_seconds(pids) - before) / _IDLE_SECONDS * 100
         yield Figure("berth up, idle", NODES, 0, share, "% of a core", None, 15)
+        yield Figure("berth up, memory", NODES, 0, memory_mib(pids), "MiB", None, 200)
         taken = asyncio.run(latencies_ms(server))
         worst = statistics.quantiles(taken, n=100)[98]
         yield Figure("get while placing 2,000 pods", NODES, BACKLOG, worst, "ms, 99th percentile", None, 100)
