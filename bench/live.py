@@ -55,7 +55,9 @@ NOBODY = "nobody"  # whom pods are for that a loop binds
 OUTPUT = Path("bench-results.json")
 _T = TypeVar("_T")
 _RARE_COLLECTIONS = {"GOGC": "500", "GOMEMLIMIT": "6GiB"}
-_SHARE, _FIRST_SECONDS, _MEMORY_MIB, _CPU_MS = 0.9, 1.0, 400.0, 0.5
+_SHARE, _CPU_MS = 0.9, 0.5
+# Seconds to the first binding and MiB of memory, of clusters with up to so many nodes.
+_LIMITS = ((5_000, 1.0, 400.0), (sys.maxsize, 15.0, 1200.0))
 
 
 def workloads() -> dict[str, Workload]:
@@ -199,6 +201,7 @@ def figures(workload: Workload, size: Size, results: dict[str, Drain]) -> Iterab
         name = f"live {workload.name}, {name}"
         return Figure(name, size.nodes, size.running, value, unit, yardstick, limit, better)
 
+    _, most_seconds, most_memory = next(limit for limit in _LIMITS if size.nodes <= limit[0])
     for name, result in results.items():
         ours = name == BERTH
         if not workload.full:
@@ -214,9 +217,9 @@ def figures(workload: Workload, size: Size, results: dict[str, Drain]) -> Iterab
         else:
             share = _SHARE if ours else None
             yield figure(f"{name} / {LOOP}", result.rate / loop, "ratio", share, higher=True)
-            first = _FIRST_SECONDS if ours else None
+            first = most_seconds if ours else None
             yield figure(f"{name}, start to first binding", result.first, "s", first)
-        yield figure(f"{name}, memory", result.use.memory_mib, "MiB", _MEMORY_MIB if ours else None)
+        yield figure(f"{name}, memory", result.use.memory_mib, "MiB", most_memory if ours else None)
         yield figure(f"{name}, broken rules", result.broken, "rules", 0)
         yield figure(f"{name}, events", result.events, "events", size.pending if ours else None, higher=True)
     if TELLING in results:
