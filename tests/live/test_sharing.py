@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from berth.kube.objects import LivePod, Pod, Volume
-from berth.live.sharing import MOST_PARTS, SharedParts
+from berth.live.sharing import MOST_BYTES, MOST_PARTS, SharedParts
 from tests.support.builders import make_pod
 from tests.support.generated.pod_strategies import running_pods
 
@@ -95,3 +95,20 @@ def test_what_is_remembered_is_bounded() -> None:
     again = parts.pod(decoded(make_pod("web").build()))
     assert again == first
     assert again.spec is not first.spec
+
+
+def test_large_parts_are_not_kept_for_long() -> None:
+    """A few long annotations, of pods that may be gone, do not fill the memory."""
+    parts = SharedParts()
+
+    def annotated(number: int) -> Pod:
+        pod = decoded(make_pod("web").build())
+        return replace(
+            pod, metadata=replace(pod.metadata, annotations={"note": f"{number}" * (MOST_BYTES // 4)})
+        )
+
+    first = parts.pod(annotated(0))
+    assert parts.pod(annotated(0)).metadata.annotations is first.metadata.annotations
+    for number in range(1, 5):
+        parts.pod(annotated(number))
+    assert parts.pod(annotated(0)).metadata.annotations is not first.metadata.annotations
