@@ -183,19 +183,15 @@ def parse(option: str, text: str, files: Files) -> ClusterChange:
     Raises:
         WhatIfError: it means none.
     """
-    if option == "config":
-        return ConfigurationChange(files.setup(text), text)
-    if option == "apply":
-        return ObjectApplication(tuple(files.objects(text)), text)
-    if option == "add":
-        return _add(text, files)
-    text = text.strip()
-    if not text and FORMS[option]:
-        raise WhatIfError(f"--{option} wants {FORMS[option]}")
-    return _PARSERS[option](text)
+    form, read = _OPTIONS[option]
+    if "FILE" not in form:  # whose name is taken as it is
+        text = text.strip()
+        if not text and form:
+            raise WhatIfError(f"--{option} wants {form}")
+    return read(text, files)
 
 
-def _drain(text: str) -> NodeDrain:
+def _drain(text: str, _: Files) -> NodeDrain:
     found = _selector(text)
     if found:
         return NodeDrain(selector=found[1].strip())
@@ -204,7 +200,7 @@ def _drain(text: str) -> NodeDrain:
     return NodeDrain(node=text.removeprefix("node/"))
 
 
-def _lose(text: str) -> NodeLoss:
+def _lose(text: str, _: Files) -> NodeLoss:
     key, sign, value = text.partition("=")
     if not sign or not key or not value:
         raise WhatIfError(f"--lose {text}: write KEY=VALUE, such as zone=a, or node=NAME")
@@ -212,7 +208,7 @@ def _lose(text: str) -> NodeLoss:
     return NodeLoss(WELL_KNOWN.get(key, key), value, said)
 
 
-def _label(text: str) -> NodeLabelChange:
+def _label(text: str, _: Files) -> NodeLabelChange:
     node, colon, rest = text.partition(":")
     key, sign, value = rest.partition("=")
     removes = not sign and key.endswith("-")
@@ -224,7 +220,7 @@ def _label(text: str) -> NodeLabelChange:
     return NodeLabelChange(node, key, None if removes else value)
 
 
-def _taint(text: str) -> NodeTaintChange:
+def _taint(text: str, _files: Files) -> NodeTaintChange:
     node, colon, rest = text.partition(":")
     removed = rest.endswith("-")
     taint, _, effect = rest.removesuffix("-").partition(":")
@@ -253,7 +249,7 @@ def _add(text: str, files: Files) -> NodeAddition | ObjectApplication:
     return ObjectApplication(found, text, new=True)
 
 
-def _scale(text: str) -> WorkloadScaling:
+def _scale(text: str, _: Files) -> WorkloadScaling:
     workload, sign, replicas = text.rpartition("=")
     number = integer(replicas, 32, least=0)
     if not sign or not workload or number is None:
@@ -261,31 +257,20 @@ def _scale(text: str) -> WorkloadScaling:
     return WorkloadScaling(workload, number)
 
 
-_PARSERS: dict[str, Callable[[str], ClusterChange]] = {
-    "drain": _drain,
-    "lose": _lose,
-    "cordon": lambda text: NodeCordon(text.removeprefix("node/")),
-    "label": _label,
-    "taint": _taint,
-    "scale": _scale,
-    "rollout": WorkloadRollout,
-    "delete": ObjectDeletion,
-    "evict": PodEviction,
-    REPLACE_ALL: lambda _: FullReplacement(),
+# What each change wants, as `--help` shows it, and what reads that.
+_OPTIONS: dict[str, tuple[str, Callable[[str, Files], ClusterChange]]] = {
+    "drain": ("NODE|-l SELECTOR", _drain),
+    "lose": ("KEY=VALUE", _lose),
+    "cordon": ("NODE", lambda text, _: NodeCordon(text.removeprefix("node/"))),
+    "label": ("NODE:KEY=VALUE", _label),
+    "taint": ("NODE:KEY=VALUE:EFFECT", _taint),
+    "add": ("N=NODE|FILE", _add),
+    "scale": ("KIND/NAME=N", _scale),
+    "rollout": ("KIND/NAME", lambda text, _: WorkloadRollout(text)),
+    "apply": ("FILE", lambda text, files: ObjectApplication(tuple(files.objects(text)), text)),
+    "delete": ("KIND/NAME", lambda text, _: ObjectDeletion(text)),
+    "config": ("FILE", lambda text, files: ConfigurationChange(files.setup(text), text)),
+    "evict": ("POD", lambda text, _: PodEviction(text)),
+    REPLACE_ALL: ("", lambda _text, _files: FullReplacement()),
 }
-# What each change wants, as `--help` shows it.
-FORMS = {
-    "drain": "NODE|-l SELECTOR",
-    "lose": "KEY=VALUE",
-    "cordon": "NODE",
-    "label": "NODE:KEY=VALUE",
-    "taint": "NODE:KEY=VALUE:EFFECT",
-    "add": "N=NODE|FILE",
-    "scale": "KIND/NAME=N",
-    "rollout": "KIND/NAME",
-    "apply": "FILE",
-    "delete": "KIND/NAME",
-    "config": "FILE",
-    "evict": "POD",
-    REPLACE_ALL: "",
-}
+FORMS = {option: form for option, (form, _) in _OPTIONS.items()}
