@@ -28,10 +28,10 @@ from berth.engine.execution.violations import all_violations, placement_violatio
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
 from berth.engine.offline.snapshot import Entry, Snapshot, WorkloadManifests
 from berth.engine.offline.topology import Spread, spreads_of
+from berth.engine.offline.workloads import replicas_of
 from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import Cluster
-from berth.kube.amounts.shares import or_one
 from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Namespace, Workload
 from berth.kube.ownership import controller_of
@@ -322,7 +322,7 @@ def rebalanced(
     found: list[WorkloadMoves] = []
     for key, members in groups.items():
         entry = members[-1]
-        how = _how(owners, entry, default)
+        how = _how(owners, key, entry, default)
         if how.policy is rebalancing.RebalancePolicy.OFF:
             continue
         witnesses = _witnesses(snapshot, entry, groups)
@@ -369,21 +369,17 @@ def _witnesses(
     return tuple(found)
 
 
-def _how(owners: WorkloadManifests, entry: Entry, default: Rebalance) -> Rebalance:
+def _how(owners: WorkloadManifests, key: tuple[str, str], entry: Entry, default: Rebalance) -> Rebalance:
     """As its workload says, or else its ReplicaSet."""
-    owner = controller_of(entry.pod.metadata)
-    names = (entry.owner or "", f"ReplicaSet/{owner.name}" if owner is not None else "")
-    manifest = next(
-        (owners[entry.namespace, name] for name in names if (entry.namespace, name) in owners), None
+    namespace, replica_set = key
+    manifest = owners.get((namespace, entry.owner or "")) or owners.get(
+        (namespace, f"ReplicaSet/{replica_set}")
     )
-    if manifest is None:
-        return default
-    annotations = (manifest.object.metadata.annotations if manifest.object else None) or {}
-    return (
-        Rebalance()
-        if annotations.get(KEEP_SPREAD) == "false"
-        else rebalancing.rebalance_of(annotations, default)
-    )
+    view = manifest.object if manifest is not None else None
+    annotations = (view.metadata.annotations if view is not None else None) or {}
+    if annotations.get(KEEP_SPREAD) == "false":
+        return Rebalance()
+    return rebalancing.rebalance_of(annotations, default)
 
 
 class _Rest:
@@ -405,15 +401,13 @@ class _Rest:
     def missing(self, key: tuple[str, str], members: Sequence[Entry]) -> str:
         """What has to be waited for, empty for nothing."""
         whole = (key[0], members[-1].owner or "")
-        if self._number((key[0], f"ReplicaSet/{key[1]}"), members) != len(members):
+        number, owners = len(members), self._owners
+        if replicas_of(owners.get((key[0], f"ReplicaSet/{key[1]}")), number) != number:
             return rebalancing.SCALING
-        if self._number(whole, members) != len(members) or self._revisions.get(whole, {key[1]}) != {key[1]}:
+        if replicas_of(owners.get(whole), number) != number or self._revisions.get(whole, {key[1]}) != {
+            key[1]
+        }:
             return rebalancing.ROLLING_OUT
         # A pod that says nothing about its conditions is taken for Ready.
         told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]
         return "" if all(map(is_ready, told)) else rebalancing.NOT_READY
-
-    def _number(self, workload: tuple[str, str], members: Sequence[Entry]) -> int:
-        manifest = self._owners.get(workload)
-        view = manifest.object if manifest is not None else None
-        return or_one(view.spec.replicas) if isinstance(view, Workload) else len(members)

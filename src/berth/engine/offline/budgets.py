@@ -10,18 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from berth.engine.offline.snapshot import Entry, Snapshot, WorkloadManifests
-from berth.engine.offline.workloads import DAEMON_SET
-from berth.kube.amounts.shares import or_one
+from berth.engine.offline.workloads import replicas_of
 from berth.kube.disruption import is_lenient, spares_unhealthy, wanted_pods
-from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import Pod, PodDisruptionBudget, ReplicationController, Workload
+from berth.kube.objects import Pod, PodDisruptionBudget
 from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.pods import is_active, is_ready
 from berth.kube.selectors import Selector, parse_label_selector
 
 # Pods with the same labels are asked about once: by namespace, then by labels.
 _Labels = tuple[tuple[str, str], ...]
-_Groups = dict[str, dict[_Labels, list["Entry"]]]
+_Groups = dict[str, dict[_Labels, list[Entry]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +143,7 @@ def _fault(view: PodDisruptionBudget, pods: list[Entry]) -> str | None:
 def _scale(pods: list[Entry], owners: WorkloadManifests) -> int:
     """What the workloads behind the pods are meant to run: as many as there are of those not in the input."""
     counts = Counter((entry.namespace, entry.owner) for entry in pods if entry.owner is not None)
-    return sum(_replicas(owners.get(owner), number) for owner, number in counts.items())
-
-
-def _replicas(manifest: Manifest | None, there: int) -> int:
-    view = manifest.object if manifest is not None and manifest.kind != DAEMON_SET else None
-    return or_one(view.spec.replicas) if isinstance(view, Workload | ReplicationController) else there
+    return sum(replicas_of(owners.get(owner), number) for owner, number in counts.items())
 
 
 def may_be_ready(pod: Pod) -> bool:

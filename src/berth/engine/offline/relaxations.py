@@ -15,14 +15,14 @@ from itertools import combinations
 import numpy as np
 
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.offline.workloads import ROLLOUT_DEFAULT, strategy_of
+from berth.engine.offline.workloads import ROLLOUT_DEFAULT, replicas_of, strategy_of
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
 from berth.engine.rules.changes import Change, Peers, Question, Variant, label_changes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
-from berth.kube.amounts.shares import or_one, resolved
+from berth.kube.amounts.shares import resolved
 from berth.kube.objects import Node
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import TEMPLATE_HASH
@@ -94,11 +94,11 @@ def relaxations(question: Question, *, pinned: bool = False) -> list[Relaxation]
     changes = [change for change in _candidates(question) if not (pinned and change.unpins)][:_MOST_CHANGES]
     found = [relaxation for change in changes if (relaxation := _attempt(question, (change,)))]
     if found:
-        return _sorted(_finest(found))
+        return _finest(found)
     pairs = combinations(changes[:_MOST_PAIRS_FROM], 2)
     found = [relaxation for pair in pairs if (relaxation := _attempt(question, pair))]
     if found:
-        return _sorted(_finest(found))[:_MOST_PAIRS]
+        return _finest(found)[:_MOST_PAIRS]
     smallest = _minimal(question, changes)
     return [smallest] if smallest else []
 
@@ -152,7 +152,7 @@ def _changed(question: Question, changes: Sequence[Change]) -> Variant:
 
 
 def _finest(found: list[Relaxation]) -> list[Relaxation]:
-    """Without those that change more than another one: the whole where a part is enough."""
+    """Without those that change more than another one; those that let most nodes take the pod come first."""
     kept: list[Relaxation] = []
     best: dict[tuple[str, ...], Relaxation] = {}
     for relaxation in found:
@@ -167,7 +167,7 @@ def _finest(found: list[Relaxation]) -> list[Relaxation]:
                 kept.remove(known)
             best[group] = relaxation
         kept.append(relaxation)
-    return kept
+    return sorted(kept, key=lambda relaxation: -len(relaxation.nodes))
 
 
 def _coarser(relaxation: Relaxation, other: Relaxation) -> bool:
@@ -175,10 +175,6 @@ def _coarser(relaxation: Relaxation, other: Relaxation) -> bool:
     return any(b.path.startswith(f"{a.path}.") for a, b in pairs) and all(
         b.path == a.path or b.path.startswith(f"{a.path}.") for a, b in pairs
     )
-
-
-def _sorted(found: list[Relaxation]) -> list[Relaxation]:
-    return sorted(found, key=lambda relaxation: -len(relaxation.nodes))
 
 
 # --- a rollout that waits for its own old pods: the new one fits only where an old one goes first -----------
@@ -232,8 +228,8 @@ def _kept_available(snapshot: Snapshot, namespace: str, name: str) -> str | None
     """
     for manifest in snapshot.manifests:
         if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
-            strategy, replicas = strategy_of(manifest), (manifest.to_dict().get("spec") or {}).get("replicas")
+            strategy = strategy_of(manifest)
             stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
-            goes = resolved(stated, or_one(replicas), default=ROLLOUT_DEFAULT, up=False) > 0
+            goes = resolved(stated, replicas_of(manifest), default=ROLLOUT_DEFAULT, up=False) > 0
             return "" if strategy.get("type") == "Recreate" or goes else str(stated)
     return None

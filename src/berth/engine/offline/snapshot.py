@@ -50,7 +50,6 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, MIRROR_POD, ZONE
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 from berth.kube.workloads.pod_templates import pinned_to
 
-# Told how many of how many pods are done.
 # Manifests by namespace and ``Kind/name``.
 WorkloadManifests = Mapping[tuple[str, str], Manifest]
 
@@ -139,6 +138,11 @@ class Entry:
     def named(self) -> dict[str, Any]:
         """What documents call it by."""
         return {"namespace": self.namespace, "pod": self.name, "owner": self.owner}
+
+    @property
+    def as_manifest(self) -> Manifest:
+        """Of the pod itself, as it is now."""
+        return Manifest("Pod", "v1", self.namespace, self.name, self.manifest.source, self.pod, {})
 
     @property
     def is_daemon(self) -> bool:

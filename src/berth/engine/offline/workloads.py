@@ -7,11 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from berth.engine.placement.daemons import DaemonEligibility
+from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import Pod, Workload
+from berth.kube.objects import Pod, ReplicationController, Workload
 
 DAEMON_SET = DAEMON_SETS.kind
 ROLLOUT_DEFAULT = "25%"  # of maxUnavailable and maxSurge
@@ -32,6 +33,12 @@ def eligibility_of(manifest: Manifest, gates: FeatureGates) -> DaemonEligibility
     """On which nodes a DaemonSet wants its pods."""
     view = manifest.object
     return DaemonEligibility(view.spec.template if isinstance(view, Workload) else None, gates)
+
+
+def replicas_of(manifest: Manifest | None, otherwise: int = 1) -> int:
+    """How many pods a workload is meant to run; `otherwise` if it is not there, or has no such number."""
+    view = manifest.object if manifest is not None and manifest.kind != DAEMON_SET else None
+    return or_one(view.spec.replicas) if isinstance(view, Workload | ReplicationController) else otherwise
 
 
 def strategy_of(manifest: Manifest) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from berth.engine.offline.what_if import workloads
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
 from berth.engine.offline.what_if.lookup import domains_of, is_pod, pod_of, workload_of
 from berth.engine.offline.what_if.world import ChangingWorld
-from berth.engine.offline.workloads import DAEMON_SET
+from berth.engine.offline.workloads import DAEMON_SET, replicas_of
 from berth.kube.manifests.manifest import Progress
 from berth.kube.pods import is_terminating
 
@@ -140,26 +140,25 @@ class _Losses:
         with self._without(there, names):
             simulation = self._placed(waiting, books)
             hit = {entry.key for entry in waiting}
-            victims = [
-                victim.entry.key for victim, _ in simulation.preemptions() if victim.replacement is None
-            ]
+            preempted = [victim for victim, _ in simulation.preemptions()]
             messages = Counter(unplaced.message for unplaced in simulation.unplaced)
+            message = messages.most_common(1)[0][0] if messages else None
             found = DomainLoss(
                 domain=domain,
                 nodes=len(names),
                 pods=len(waiting) + len(lost),
                 moved=sum(placement.entry.key in hit for placement in simulation.placements),
                 unplaced=[unplaced.entry.key for unplaced in simulation.unplaced],
-                lost=lost + victims,
-                preempted=sum(1 for _ in simulation.preemptions()),
-                message=messages.most_common(1)[0][0] if messages else None,
-                details=self._details(simulation, messages.most_common(1)[0][0]) if messages else [],
+                lost=lost + [victim.entry.key for victim in preempted if victim.replacement is None],
+                preempted=len(preempted),
+                message=message,
+                details=self._details(simulation, message),
             )
             simulation.rewind()
         return found
 
-    def _details(self, simulation: Simulation, message: str) -> list[dict[str, Any]]:
-        if self._detailed >= _MOST_DETAILED:
+    def _details(self, simulation: Simulation, message: str | None) -> list[dict[str, Any]]:
+        if message is None or self._detailed >= _MOST_DETAILED:
             return []
         self._detailed += 1
         one = next(unplaced for unplaced in simulation.unplaced if unplaced.message == message)
@@ -261,7 +260,7 @@ def _asked(world: ChangingWorld, text: str) -> tuple[str, list[Entry], Entry]:
         )
     mine = workloads.living(world, manifest)
     if manifest.kind in workloads.SCALABLE:
-        more = workloads.with_replicas(manifest, max(len(mine), workloads.replicas_of(manifest)) + 1)
+        more = workloads.with_replicas(manifest, max(len(mine), replicas_of(manifest)) + 1)
         found = workloads.missing(world, more)
     else:
         found = [*mine, *workloads.made(world, manifest, workloads.expanded([manifest]))]

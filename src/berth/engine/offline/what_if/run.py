@@ -17,9 +17,10 @@ from berth.engine.offline.what_if.comparison import compare, observe
 from berth.engine.offline.what_if.lookup import pod_of
 from berth.engine.offline.what_if.outcome import Measures, WhatIfOutcome
 from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
-from berth.kube.manifests.manifest import Manifest, Progress
+from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Pod
 from berth.kube.pods import is_terminating
+from berth.kube.text.words import count
 
 
 def settle(world: ChangingWorld, progress: Progress | None = None) -> None:
@@ -86,10 +87,7 @@ def _configure(world: ChangingWorld, change: change_kinds.ConfigurationChange) -
     snapshot = world.snapshot
     everyone = world.on | world.waiting
     manifests = [manifest for manifest in snapshot.manifests if not isinstance(manifest.object, Pod)]
-    pods = [
-        Manifest("Pod", "v1", entry.namespace, entry.name, entry.manifest.source, entry.pod, {})
-        for entry in everyone.values()
-    ]
+    pods = [entry.as_manifest for entry in everyone.values()]
     promises = {key: snapshot.cluster.volumes.promised(key) for key in world.on}
     known_storage = snapshot.cluster.volumes.known
     origin = replace(snapshot.origin, controlled=True, whole_storage=known_storage)
@@ -186,8 +184,7 @@ def versus(
 def _sentence(a: Side, b: Side, differing: int) -> str:
     if a.measures.unplaced != b.measures.unplaced:
         better, worse = sorted((a, b), key=lambda side: side.measures.unplaced)
-        number = worse.measures.unplaced - better.measures.unplaced
-        pods = f"{number} fewer pod{'s' if number > 1 else ''}"
+        pods = count(worse.measures.unplaced - better.measures.unplaced, "fewer pod")
         return f"{better.name} leaves {pods} without a node than {worse.name}."
     if not differing:
         return "both ways every pod has the same node."

@@ -16,9 +16,15 @@ from berth.engine.offline.what_if.changes import WhatIfError, WorkloadRollout, W
 from berth.engine.offline.what_if.lookup import workload_of
 from berth.engine.offline.what_if.outcome import RolloutProgress
 from berth.engine.offline.what_if.world import ChangingWorld
-from berth.engine.offline.workloads import DAEMON_SET, ROLLOUT_DEFAULT, eligibility_of, strategy_of
+from berth.engine.offline.workloads import (
+    DAEMON_SET,
+    ROLLOUT_DEFAULT,
+    eligibility_of,
+    replicas_of,
+    strategy_of,
+)
 from berth.kube.amounts.integers import integer
-from berth.kube.amounts.shares import or_one, resolved
+from berth.kube.amounts.shares import resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
 from berth.kube.pods import deletion_cost_of, is_terminating
@@ -53,12 +59,6 @@ def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
 def swap(world: ChangingWorld, old: Manifest, new: Manifest) -> None:
     """A manifest takes the place of another, and with it what was made for that."""
     world.snapshot.manifests = [new if each is old else each for each in world.snapshot.manifests]
-
-
-def replicas_of(manifest: Manifest) -> int:
-    view = manifest.object
-    given = view.spec.replicas if isinstance(view, Workload | ReplicationController) else None
-    return or_one(given)
 
 
 def fit_replicas(world: ChangingWorld, manifest: Manifest) -> None:
@@ -105,11 +105,8 @@ def _ordinal(entry: Entry) -> int:
 def missing(world: ChangingWorld, manifest: Manifest) -> list[Entry]:
     """The pods that a workload lacks, beside those it has."""
     space = manifest.namespace or "default"
-    pods = [
-        Manifest("Pod", "v1", space, entry.name, entry.manifest.source, entry.pod, {})
-        for entry in (*world.on.values(), *world.waiting.values())
-        if entry.namespace == space
-    ]
+    everyone = (*world.on.values(), *world.waiting.values())
+    pods = [entry.as_manifest for entry in everyone if entry.namespace == space]
     beside = [
         each
         for each in world.snapshot.manifests
