@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -132,7 +133,7 @@ def _complaint(error: DecodeError, text: bytes) -> str:
     try:
         given = json_reader.to_builtins(text)[place]
         metadata = (given[int(index)] if index else given)["metadata"]
-        name = _title(metadata.get("namespace"), metadata["name"], namespaced=place not in _CLUSTER_SCOPED)
+        name = _title(place, metadata.get("namespace"), metadata["name"])
     except (LookupError, TypeError, AttributeError):
         name = ""
     path = f"{match['path']}: " if match["path"] else ""
@@ -144,8 +145,8 @@ _CLUSTER_SCOPED = frozenset(
 )
 
 
-def _title(namespace: object, name: object, *, namespaced: bool) -> str:
-    return f"{namespace or 'default'}/{name}" if namespaced else str(name)
+def _title(field: str, namespace: object, name: object) -> str:
+    return str(name) if field in _CLUSTER_SCOPED else f"{namespace or 'default'}/{name}"
 
 
 def _refuse_unreadable(case: Case) -> None:
@@ -159,8 +160,7 @@ def _refuse_unreadable(case: Case) -> None:
         for i, view in enumerate(objects):
             unreadable = unreadable_field(view)
             if unreadable is not None:
-                metadata = view.metadata
-                name = _title(metadata.namespace, metadata.name, namespaced=field not in _CLUSTER_SCOPED)
+                name = _title(field, view.metadata.namespace, view.metadata.name)
                 raise CaseError(f"{field}[{i}] {name}: {unreadable}")
 
 
@@ -179,10 +179,9 @@ def evaluate_case(
     case: Case, version: KubernetesVersion = NEWEST, *, exact_namespace_selectors: bool = False
 ) -> dict[str, Any]:
     """The verdict of a version on a case, in the form of the recorded ones."""
+    build = partial(_cluster_of, case, version, exact_namespace_selectors=exact_namespace_selectors)
     if case.sequence is not None:
-        return _evaluate_sequence(
-            case, build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
-        )
+        return _evaluate_sequence(case, build())
     pod = created(case.pod or Pod(), version)
     errors = validate_pod(pod)
     if isinstance(case, SubmittedCase):
@@ -191,14 +190,12 @@ def evaluate_case(
     result: dict[str, Any] = {"id": case.id, "validation": told}
     if told:
         return result
-    cluster = build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
+    cluster = build()
     evaluation = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
     return result | describe(cluster, evaluation)
 
 
-def build_cluster(
-    case: Case, version: KubernetesVersion = NEWEST, *, exact_namespace_selectors: bool = False
-) -> Cluster:
+def _cluster_of(case: Case, version: KubernetesVersion, *, exact_namespace_selectors: bool) -> Cluster:
     args = case.args or Args()
     absent = _EXTRA.difference(case.extra_plugins or ())
     options = Options(

@@ -114,13 +114,12 @@ def unknown_code(world: World) -> Iterator[Hit]:
 def ignored_codes(manifest: Manifest) -> Iterator[tuple[str, frozenset[str]]]:
     """What the annotations of an object and of its pods' template say is not to be told, and where."""
     view = manifest.object
-    places = [("", view.metadata)] if view is not None else []
-    prefix, template = template_of(view)
-    if template is not None and template.metadata is not None:
-        places.append((prefix, template.metadata))
-    found = [(prefix, (metadata.annotations or {}).get(LINT_IGNORE)) for prefix, metadata in places]
     if view is None:
         found = [("", _raw_annotation(manifest))]
+    else:
+        prefix, template = template_of(view)
+        places = (("", view.metadata), (prefix, template.metadata if template is not None else None))
+        found = [(path, ((held and held.annotations) or {}).get(LINT_IGNORE)) for path, held in places]
     for prefix, text in found:
         if text is not None:
             codes = frozenset(filter(None, text.replace(",", " ").upper().split()))

@@ -343,13 +343,12 @@ def spread_against_node_affinity(_world: World, subject: Subject) -> Iterator[Hi
 
 def _left(subject: Subject, key: str) -> frozenset[str] | None:
     """The values of a label that required node affinity allows; None if any."""
-    found: frozenset[str] | None = None
     stated = (subject.pod.spec.node_selector or {}).get(key)
-    sets = [frozenset((stated,))] if stated is not None else []
-    named = (_allowed(each.selector, key) for each in subject.pod_class.required_nodes)
-    for values in (*sets, *(values for values in named if values is not None)):
-        found = values if found is None else found & values
-    return found
+    asked = [_allowed(each.selector, key) for each in subject.pod_class.required_nodes]
+    known = [values for values in asked if values is not None]
+    if stated is not None:
+        known.append(frozenset((stated,)))
+    return frozenset.intersection(*known) if known else None
 
 
 def _allowed(selector: NodeTerms, key: str) -> frozenset[str] | None:

@@ -38,7 +38,7 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import ownership
 from berth.kube.pods import is_active
-from berth.kube.taints import PREFIX
+from berth.kube.taints import CONDITION_OF, CORDON, PREFIX
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import selector_errors, validate
 from berth.kube.workloads.expansion import MAX_PODS_OF_A_WORKLOAD
@@ -48,21 +48,14 @@ _T = TypeVar("_T")
 _MOST_COMPARISONS = 50_000  # about as many as there is time for in a second
 
 # Taints that come and go with what a node reports: a pod need not tolerate them to run there tomorrow.
-_PASSING = (
-    *(
-        Toleration(key=f"{PREFIX}{name}", operator="Exists")
-        for name in (
-            "not-ready",
-            "unreachable",
-            "unschedulable",
-            "disk-pressure",
-            "memory-pressure",
-            "pid-pressure",
-            "network-unavailable",
-            "out-of-service",
-        )
-    ),
-    Toleration(key="node.cloudprovider.kubernetes.io/uninitialized", operator="Exists"),
+_PASSING = tuple(
+    Toleration(key=key, operator="Exists")
+    for key in (
+        *CONDITION_OF,
+        CORDON.key,
+        f"{PREFIX}out-of-service",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    )
 )
 
 
