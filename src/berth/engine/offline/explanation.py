@@ -240,11 +240,9 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
     if slot is None:
         state, message = held_back or (STUCK, fit_error(plan)[0])
         room = None if held_back else PreemptionRoom(snapshot, preempting).make(entry, plan.pod_class)
-        explanation = Explanation(entry, state, None, message, nodes)
-        if room is not None and room.node is not None:
-            explanation = replace(explanation, preemption=room)
-        elif room is not None:
-            explanation = replace(explanation, no_preemption=room.message)
+        helps = room if room is not None and room.node is not None else None
+        refused = room.message if room is not None else ""
+        explanation = Explanation(entry, state, None, message, nodes, preemption=helps, no_preemption=refused)
         return _advised(simulation, explanation, evaluation)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals

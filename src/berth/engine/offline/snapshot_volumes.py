@@ -34,8 +34,6 @@ from berth.kube.objects import (
 from berth.kube.ownership import controller_of
 from berth.kube.workloads.pod_templates import assumed_owner, stateful_claims
 
-# The annotations that make a class the default.
-
 
 class SnapshotVolumes:
     """Puts the storage objects of manifests into a cluster; if there are none, it knows of none.

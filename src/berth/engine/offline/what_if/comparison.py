@@ -124,11 +124,7 @@ def compare(
     replaced = _replaced(log.steps, before, after)
     moves = _moves(world, before, after, replaced)
     unplaced = _unplaced(world, before)
-    gone = [
-        pod
-        for why, lost in ((log.gone, False), (log.lost, True))
-        for pod in _gone(world, before, why, replaced, lost=lost)
-    ]
+    gone = _gone(world, before, replaced)
     broken = _rules(world, after, before)
     spread = _spread(before, after)
     stays = [stay for stay in log.stays if after.nodes.get(f"{stay.namespace}/{stay.pod}") == stay.node]
@@ -272,20 +268,19 @@ def _helps(world: ChangingWorld, simulation: Simulation) -> dict[str, str]:
     return found
 
 
-def _gone(
-    world: ChangingWorld, before: Observation, why: dict[str, str], replaced: dict[str, str], *, lost: bool
-) -> list[data.GonePod]:
+def _gone(world: ChangingWorld, before: Observation, replaced: dict[str, str]) -> list[data.GonePod]:
     there = world.on.keys() | world.waiting.keys()
     heirs = {old: world.entries[new].name for new, old in replaced.items() if new in there}
     return [
         data.GonePod(
             **world.entries[key].named,
             node=before.nodes.get(key),
-            why=reason,
+            why=why,
             lost=lost,
             replaced_by=heirs.get(key),
         )
-        for key, reason in why.items()
+        for reasons, lost in ((world.log.gone, False), (world.log.lost, True))
+        for key, why in reasons.items()
         if key not in there and (lost or key in before.nodes or key in before.waiting)
     ]
 

@@ -41,6 +41,12 @@ class PodMove(_OfPod, frozen=True, kw_only=True):
     round: int | None = None
     replaces: str | None = None
 
+    @property
+    def kind(self) -> str:
+        if self.replaces is not None:
+            return "replaced"
+        return "new" if self.source is None else "moved"
+
 
 class StrandedPod(_OfPod, frozen=True, kw_only=True):
     """A pod that has no node.
@@ -291,15 +297,8 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
         gone = len(found.gone)
         what = f"{count(gone, 'pod')} {'is' if gone == 1 else 'are'} gone" if gone else "nothing moves"
         return f"every pod has a node, and {what}."
-    parts = [
-        f"{number} {word}"
-        for number, word in (
-            (sum(move.source is not None and move.replaces is None for move in found.moves), "moved"),
-            (sum(move.replaces is not None for move in found.moves), "replaced"),
-            (sum(move.source is None and move.replaces is None for move in found.moves), "new"),
-        )
-        if number
-    ]
+    moves = Counter(move.kind for move in found.moves)
+    parts = [f"{moves[kind]} {kind}" for kind in ("moved", "replaced", "new") if moves[kind]]
     stay = ", each where it was" if found.concerned > 1 else ", where it was"
     where = f" ({', '.join(parts)})" if parts else stay
     verb = "has" if found.concerned == 1 else "have"

@@ -239,10 +239,7 @@ def why_there(plan: Plan, slot: int) -> str:
     if len(feasible) < 2:
         return "the only node that fits"
     names = plan.cluster.nodes.names
-    scores = scores_of(plan, feasible)
-    totals = sum(
-        (weight * normalized for normalized, weight in scores.values()), np.zeros(len(feasible), np.int64)
-    )
+    scores, totals = scores_of(plan, feasible), plan.totals(blocked)[feasible]
     own = int(np.flatnonzero(feasible == slot)[0])
     others = np.delete(np.arange(len(feasible)), own)
     second = int(others[totals[others].argmax()])
