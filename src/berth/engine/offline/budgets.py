@@ -167,11 +167,9 @@ class AllowedDisruptions:
         if entry.pod.status is not None and entry.pod.status.phase == "Pending":
             return ()  # it does not serve yet, so no budget counts it
         protecting = self._of(entry)
-        if not protecting:
-            return ()
-        budget = protecting[0]
-        if len(protecting) > 1:
+        if len(protecting) != 1:
             return protecting
+        budget = protecting[0]
         if not may_be_ready(entry.pod) and budget.spares_unhealthy():
             return ()
         if self._left[id(budget)] <= 0:

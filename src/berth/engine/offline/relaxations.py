@@ -7,7 +7,7 @@ asked about, and taken back.  So is the going of an old pod that a rollout keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -152,22 +152,16 @@ def _changed(question: Question, changes: Sequence[Change]) -> Variant:
 
 
 def _finest(found: list[Relaxation]) -> list[Relaxation]:
-    """Without those that change more than another one; those that let most nodes take the pod come first."""
-    kept: list[Relaxation] = []
-    best: dict[tuple[str, ...], Relaxation] = {}
-    for relaxation in found:
-        if any(_coarser(relaxation, other) for other in found if other is not relaxation):
-            continue
+    """Those that let most nodes take the pod come first; of a group only that one.
+
+    Those that change more than another one are left out: the whole where a part is enough.
+    """
+    fine = [each for each in found if not any(_coarser(each, other) for other in found if other is not each)]
+    kept: dict[Hashable, Relaxation] = {}
+    for relaxation in sorted(fine, key=lambda relaxation: -len(relaxation.nodes)):
         group = tuple(change.group or "" for change in relaxation.changes)
-        if any(group):
-            known = best.get(group)
-            if known is not None and len(known.nodes) >= len(relaxation.nodes):
-                continue
-            if known is not None:
-                kept.remove(known)
-            best[group] = relaxation
-        kept.append(relaxation)
-    return sorted(kept, key=lambda relaxation: -len(relaxation.nodes))
+        kept.setdefault(group if any(group) else id(relaxation), relaxation)
+    return list(kept.values())
 
 
 def _coarser(relaxation: Relaxation, other: Relaxation) -> bool:

@@ -205,9 +205,9 @@ def _too_large(subject: Subject, short: list[tuple[str, int, int]]) -> Hit:
 
 
 def _request_path(subject: Subject, name: str) -> str:
-    for field in ("containers", "init_containers"):
-        for i, container in enumerate(getattr(subject.written.spec, field) or ()):
+    spec = subject.written.spec
+    for place, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers or ()):
             if name in ((container.resources and container.resources.requests) or {}):
-                place = "containers" if field == "containers" else "initContainers"
                 return f"spec.{place}[{i}].resources.requests[{name}]"
     return "spec.containers"

@@ -15,15 +15,7 @@ from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.affinity.anti_affinity import excesses
 from berth.kube.amounts.integers import integer
 from berth.kube.objects import Job, ReplicationController, Workload
-from berth.kube.selectors import (
-    GT,
-    IN,
-    LT,
-    Requirement,
-    Selector,
-    parse_label_selector,
-    selector_from_labels,
-)
+from berth.kube.selectors import GT, IN, LT, Requirement, Selector, parse_label_selector, selector_from_labels
 from berth.kube.text.near import near_key, near_word
 from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 

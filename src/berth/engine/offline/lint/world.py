@@ -220,13 +220,12 @@ class World:
         return len(np.unique(ids[ids > 0]))
 
     @cached_property
-    def node_labels(self) -> dict[str, dict[str, int]]:
-        """Label -> value -> how many nodes have it."""
-        found: dict[str, dict[str, int]] = {}
+    def node_labels(self) -> dict[str, dict[str, None]]:
+        """Label -> the values that nodes have, each once."""
+        found: dict[str, dict[str, None]] = {}
         for node in self.snapshot.nodes.values():
             for key, value in (node.metadata.labels or {}).items():
-                values = found.setdefault(key, {})
-                values[value] = values.get(value, 0) + 1
+                found.setdefault(key, {})[value] = None
         return found
 
 
@@ -255,8 +254,6 @@ def _namespaces(manifests: Iterable[Manifest]) -> dict[str, dict[str, str]]:
 
 def _around(given: LintInput) -> Iterator[Manifest]:
     """What files do not replace: neither an object, nor the pods of a workload."""
-    if not given.around:
-        return
     written = {manifest.key for manifest in given.files}
     gone = {id(view) for view in _made_by(given.files, given.around)}
     for manifest in given.around:

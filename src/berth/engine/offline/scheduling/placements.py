@@ -120,11 +120,11 @@ def group_key(entry: Entry) -> GroupKey | None:
 class GroupCounts:
     """How many pods of each group have a node; by default, how many of a snapshot run."""
 
-    def __init__(self, snapshot: Snapshot, placed: Counter[GroupKey] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, placed: Mapping[GroupKey, int] | None = None) -> None:
         self._snapshot = snapshot
         self._minimums = snapshot.group_minimums
-        keys = (group_key(entry) for entry in (snapshot.running if placed is None else ()))
-        self._placed = Counter(key for key in keys if key is not None) + (placed or Counter())
+        running = map(group_key, snapshot.running) if placed is None else ()
+        self._placed = Counter(placed or filter(None, running))
 
     def copy(self) -> GroupCounts:
         """The same counts in an object of their own: changing one leaves the other as it is."""

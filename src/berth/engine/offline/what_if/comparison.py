@@ -87,15 +87,6 @@ def _used(world: ChangingWorld) -> Iterable[data.Utilisation]:
     ]
 
 
-def total(parts: Iterable[data.Utilisation]) -> data.Utilisation | None:
-    """The sum over nodes, None if there are none."""
-    parts = list(parts)
-    if not parts:
-        return None
-    names = data.Utilisation.__struct_fields__
-    return data.Utilisation(**{name: sum(getattr(part, name) for part in parts) for name in names})
-
-
 def _room(world: ChangingWorld) -> tuple[data.LargestPod | None, float]:
     """The largest pod that still fits somewhere, and the share of free CPU that it could not use."""
     table = world.cluster.nodes
@@ -378,7 +369,11 @@ def _by_zone(before: Observation, after: Observation) -> list[data.UtilisationCh
 
 
 def _of_zone(seen: Observation, zone: str | None) -> data.Utilisation | None:
-    return total(used for name, used in seen.used.items() if seen.zones.get(name) == zone)
+    """The sum over the nodes of a zone, None if there are none."""
+    parts = [structs.asdict(used) for node, used in seen.used.items() if seen.zones[node] == zone]
+    return (
+        data.Utilisation(**{name: sum(part[name] for part in parts) for name in parts[0]}) if parts else None
+    )
 
 
 def measures(seen: Observation, *, moved: int, preempted: int) -> data.Measures:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count, islice
 
 from msgspec import structs
 
@@ -125,12 +126,10 @@ def cordon(world: ChangingWorld, change: changes.NodeCordon) -> None:
 def label(world: ChangingWorld, change: changes.NodeLabelChange) -> None:
     node = node_of(world.snapshot, change.node)
     labels = dict(node.metadata.labels or {})
-    if change.value is None:
-        if change.key not in labels:
-            raise WhatIfError(f"node {change.node} has no label {change.key} that could be removed")
-        del labels[change.key]
-    else:
+    if change.value is not None:
         labels[change.key] = change.value
+    elif labels.pop(change.key, None) is None:
+        raise WhatIfError(f"node {change.node} has no label {change.key} that could be removed")
     world.set_node(structs.replace(node, metadata=structs.replace(node.metadata, labels=labels)))
     workloads.follow_nodes(world, [change.node])
 
@@ -156,13 +155,9 @@ def taint(world: ChangingWorld, change: changes.NodeTaintChange) -> None:
 def driven_out(world: ChangingWorld, name: str) -> None:
     """Delete the pods of a node that do not tolerate its NoExecute taints for good."""
     node = world.snapshot.nodes[name]
-    going = [
-        entry
-        for entry in world.pods_on([name])
-        if not entry.is_mirror and evicted_at(entry.pod, node) is not None
-    ]
-    for entry in going:
-        world.displace(entry, keeps_node=False, why="driven out by a taint")
+    for entry in world.pods_on([name]):
+        if not entry.is_mirror and evicted_at(entry.pod, node) is not None:
+            world.displace(entry, keeps_node=False, why="driven out by a taint")
 
 
 def add(world: ChangingWorld, change: changes.NodeAddition) -> None:
@@ -170,14 +165,10 @@ def add(world: ChangingWorld, change: changes.NodeAddition) -> None:
     if not 0 < change.count <= MOST_ADDED:
         raise WhatIfError(f"--add {change.count}={change.like}: add between 1 and {MOST_ADDED} nodes")
     like = node_of(world.snapshot, change.like)
-    added: list[str] = []
-    number = 0
-    while len(added) < change.count:
-        number += 1
-        name = f"{change.like}-new-{number}"
-        if name not in world.snapshot.nodes:
-            world.set_node(_copy(like, name))
-            added.append(name)
+    names = (f"{change.like}-new-{number}" for number in count(1))
+    added = list(islice((name for name in names if name not in world.snapshot.nodes), change.count))
+    for name in added:
+        world.set_node(_copy(like, name))
     workloads.follow_nodes(world, added)
 
 

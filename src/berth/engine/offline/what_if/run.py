@@ -70,15 +70,12 @@ def _evict(world: ChangingWorld, change: change_kinds.PodEviction) -> None:
     objects.evict_in_rounds(world, [entry])
 
 
-def _replace_all(world: ChangingWorld, change: change_kinds.FullReplacement) -> None:
+def _replace_all(world: ChangingWorld, _: change_kinds.FullReplacement) -> None:
     """Take every pod off its node that is not tied to it; all wait then, the oldest first."""
-    del change
     for entry in list(world.on.values()):
-        if entry.is_mirror or entry.is_daemon or is_terminating(entry.pod):
-            continue
-        if entry.pod.spec.node_name not in world.snapshot.nodes:
-            continue
-        world.lift(entry)
+        tied = entry.is_mirror or entry.is_daemon or is_terminating(entry.pod)
+        if not tied and entry.node in world.snapshot.nodes:
+            world.lift(entry)
 
 
 def _configure(world: ChangingWorld, change: change_kinds.ConfigurationChange) -> None:

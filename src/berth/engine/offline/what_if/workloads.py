@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import count
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
@@ -15,7 +14,7 @@ from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.what_if.changes import WhatIfError, WorkloadRollout, WorkloadScaling
 from berth.engine.offline.what_if.lookup import workload_of
 from berth.engine.offline.what_if.outcome import RolloutProgress
-from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
 from berth.engine.offline.workloads import (
     DAEMON_SET,
     ROLLOUT_DEFAULT,
@@ -201,27 +200,27 @@ def roll_out(world: ChangingWorld, manifest: Manifest) -> None:
         _in_place(world, manifest)
 
 
+@dataclass(slots=True)
 class _Steps:
     """Notes the steps of one rollout."""
 
-    def __init__(self, world: ChangingWorld, workload: str) -> None:
-        self._log = world.log
-        self._workload = workload
-        self._numbers = count(1)
+    log: WorldLog
+    workload: str
+    number: int = 0
 
     def tell(
         self, created: Sequence[Entry] = (), removed: Sequence[Entry] = (), stuck: str | None = None
     ) -> None:
-        self._log.steps.append(
-            RolloutProgress(
-                change=self._log.change,
-                workload=self._workload,
-                step=next(self._numbers),
-                created=[entry.key for entry in created],
-                removed=[entry.key for entry in removed],
-                stuck=stuck,
-            )
+        self.number += 1
+        step = RolloutProgress(
+            change=self.log.change,
+            workload=self.workload,
+            step=self.number,
+            created=[entry.key for entry in created],
+            removed=[entry.key for entry in removed],
+            stuck=stuck,
         )
+        self.log.steps.append(step)
 
 
 class _Rollout:
@@ -234,7 +233,7 @@ class _Rollout:
         self._old = least_useful(living(world, manifest), manifest)
         self._to_come = made(world, manifest, expanded([manifest]))
         self._new: list[Entry] = []
-        self._steps = _Steps(world, self._title)
+        self._steps = _Steps(world.log, self._title)
         strategy = strategy_of(manifest)
         self._recreates = strategy.get("type") == "Recreate"
         rolling, share = strategy.get("rollingUpdate") or {}, ROLLOUT_DEFAULT
@@ -285,7 +284,7 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
     Old ones go first, unless a DaemonSet surges: then the new one of a node must run before.
     """
     title = f"{manifest.kind}/{manifest.name}"
-    strategy, steps = strategy_of(manifest), _Steps(world, title)
+    strategy, steps = strategy_of(manifest), _Steps(world.log, title)
     if strategy.get("type") == "OnDelete":
         steps.tell(stuck="OnDelete: a pod is replaced once it is deleted")
         return
