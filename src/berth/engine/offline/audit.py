@@ -72,7 +72,6 @@ class WorkloadMoves:
     """What would be moved of one uneven workload.
 
     Attributes:
-        moves: In their order.
         turns: Which of all moves of an audit each of them is, from 1: the workloads take turns.
         stays_because: Why there are no more though it is still uneven; None if it is not.
         stopped_by: The budgets that allow no move now.
@@ -207,11 +206,7 @@ def _reconciled(
 
 @dataclass(frozen=True, slots=True)
 class _Halts:
-    """Where evictions are halted.
-
-    Attributes:
-        domain_of: Node -> the domain it is in, empty if in none.
-    """
+    """Where evictions are halted; `domain_of` a node is empty if it is in none."""
 
     by_domain: dict[str, Halt]
     domain_of: dict[str, str]

@@ -59,8 +59,6 @@ class Explanation:
         beside: By node, how many pods of its group are counted there, where they would go.
         groups: The nodes that are refused, those with the same reasons as one, the decisive ones first.
         waits: What would let it fit, if it fits nowhere.
-        queue: Its place among the pods that wait.
-        further: How many more replicas fit, for a workload.
         workloads: Whose the pods are that are in the way.
     """
 

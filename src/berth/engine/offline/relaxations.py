@@ -23,6 +23,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.pod_class import PodClass
 from berth.kube.amounts.shares import resolved
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import TEMPLATE_HASH
@@ -176,10 +177,9 @@ def _coarser(relaxation: Relaxation, other: Relaxation) -> bool:
 
 def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
     """Which old pod is in the way of a new one of its Deployment, and what lets it go first."""
-    kind, _, name = (entry.owner or "").partition("/")
-    if kind != "Deployment":
+    if not (entry.owner or "").startswith("Deployment/"):
         return None
-    stated = _kept_available(snapshot, entry.namespace, name)
+    stated = _kept_available(snapshot.by_owner.get((entry.namespace, entry.owner or "")))
     if stated == "":
         return None  # old pods go anyhow
     cluster = snapshot.cluster
@@ -214,16 +214,11 @@ def _revision(entry: Entry) -> str | None:
     return (entry.pod.metadata.labels or {}).get(TEMPLATE_HASH)
 
 
-def _kept_available(snapshot: Snapshot, namespace: str, name: str) -> str | None:
-    """The maxUnavailable by which a Deployment keeps its old pods.
-
-    Returns:
-        Empty if it lets them go, None if the Deployment is not among what is known.
-    """
-    for manifest in snapshot.manifests:
-        if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
-            strategy = strategy_of(manifest)
-            stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
-            goes = resolved(stated, replicas_of(manifest), default=ROLLOUT_DEFAULT, up=False) > 0
-            return "" if strategy.get("type") == "Recreate" or goes else str(stated)
-    return None
+def _kept_available(deployment: Manifest | None) -> str | None:
+    """The maxUnavailable by which it keeps its old pods: empty if it lets them go, None if nobody knows."""
+    if deployment is None:
+        return None
+    strategy = strategy_of(deployment)
+    stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
+    goes = resolved(stated, replicas_of(deployment), default=ROLLOUT_DEFAULT, up=False) > 0
+    return "" if strategy.get("type") == "Recreate" or goes else str(stated)

@@ -51,11 +51,10 @@ _Sentence = Callable[[Plan, int], str]
 
 @dataclass(frozen=True, slots=True)
 class UnplacedPod:
-    """A pod that did not: the reason is one of the PodScheduled condition, the message kube-scheduler's.
-
-    A pod that waits for another scheduler has the reason `OTHER_SCHEDULER`.
+    """A pod that found no node, with kube-scheduler's message.
 
     Attributes:
+        reason: One of the PodScheduled condition, or `OTHER_SCHEDULER`.
         preemption: Why making room does not help either, in kube-scheduler's words; empty if nobody tried.
     """
 

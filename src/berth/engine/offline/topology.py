@@ -121,11 +121,9 @@ def spreads_of(cluster: Cluster, entries: Iterable[Entry]) -> list[Spread]:
 
 @dataclass(frozen=True, slots=True)
 class DomainCount:
-    """One domain of a constraint.
+    """One domain of a constraint, with how many pods count there.
 
     Attributes:
-        pods: How many pods count there.
-        nodes: How many nodes it has.
         usable: Whether a pod of the workload could go to one of its nodes, this rule aside.
         broken: Whether a pod is there that should not be.
     """

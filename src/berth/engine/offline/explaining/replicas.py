@@ -45,9 +45,7 @@ class FurtherReplicas:
 class FilledCluster:
     """A cluster with as many further replicas as fit.
 
-    Attributes:
-        placed: Where they went.
-        following: The one that finds no node, and `stops`, why; None if nobody asked about so many.
+    `following` is the one that finds no node, and `stops` why; None if nobody asked about so many.
     """
 
     placed: list[PodPlacement]

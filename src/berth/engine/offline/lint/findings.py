@@ -60,11 +60,9 @@ class CheckWords(Struct, frozen=True):
     """The texts of a check.
 
     Attributes:
-        name: What people call it.
         severity: Of a hit that does not say otherwise.
         what: The fault in a few words.
         why: What it leads to.
-        fix: What to do about it.
         example: A piece of a manifest that has it.
         nodes: It finds nothing unless nodes are known.
     """

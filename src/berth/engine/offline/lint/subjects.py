@@ -50,7 +50,6 @@ class ExcessPods:
     """Pods for which there is no room.
 
     Attributes:
-        pods: How many.
         of: Of how many, in words: those there are, or those an autoscaler may make.
         severity: That of the check, or less if it takes an autoscaler.
     """

@@ -84,11 +84,7 @@ def take_off(cluster: Cluster, entry: Entry) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
-    """Why the pods of a group are not placed.
-
-    Attributes:
-        most: How many found a node at once, at best; None if they were not tried.
-    """
+    """Why the pods of a group are not placed; at `most` so many found a node at once, None if not tried."""
 
     state: GroupState
     message: str
@@ -140,11 +136,7 @@ class GroupCounts:
 
 
 class GroupSite:
-    """Tries the pods of a group on the cluster of a snapshot.
-
-    Attributes:
-        most: How many were on nodes at once.
-    """
+    """Tries the pods of a group on the cluster of a snapshot; at `most` so many were on nodes at once."""
 
     def __init__(self, cluster: Cluster, rng: np.random.Generator | None = None) -> None:
         self.cluster = cluster

@@ -31,13 +31,7 @@ SpreadKey = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a world looked like.
-
-    Attributes:
-        nodes: Pod -> node.
-        waiting: The pods without one.
-        zones: Node -> zone.
-    """
+    """What a world looked like: the `nodes` of pods, the pods `waiting` for one, and the `zones` of nodes."""
 
     nodes: dict[str, str]
     waiting: frozenset[str]

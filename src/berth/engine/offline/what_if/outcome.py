@@ -230,7 +230,6 @@ class WhatIfOutcome(_Data, frozen=True, kw_only=True):
     """Everything about one what-if.
 
     Attributes:
-        sentence: The answer.
         ok: Every pod has a node, every drain ends, and no hard rule is newly broken.
         concerned: How many pods had to leave a node, were made, or waited and do so no longer.
     """

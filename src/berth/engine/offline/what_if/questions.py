@@ -195,9 +195,8 @@ class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         fitting: How many more find a node, without making anybody go.
         more: Whether there may be more, because the search ended early.
         nodes, zones: Where they go.
-        stops: Why the next one finds none.
+        stops: Why the next one finds none, and `details`, the same as data.
         help: The smallest change that would give it one.
-        details: What stops it, as data.
     """
 
     sentence: str
