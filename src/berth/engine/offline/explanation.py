@@ -196,9 +196,8 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
     failing = unready(snapshot.nodes[node])
     state = RUNS if failing is None else NODE_NOT_READY
     message = _about_running(entry, broken, failing)
-    explanation = Explanation(
-        entry, state, node, message, nodes, decision_of(nodes, f"; the pod stays on {node}"), broken
-    )
+    decision = decision_of(nodes, f"; the pod stays on {node}")
+    explanation = Explanation(entry, state, node, message, nodes, decision, broken)
     return _advised(simulation, explanation, evaluation) if broken else explanation
 
 
@@ -306,10 +305,8 @@ def _no_preemption_for_groups(
             return "" if room is None else room.message
         if there.issuperset(room.victims):
             return ""  # of its own group
-        return (
-            f"preemption: pods of lower priority could make room on {room.node}, "
-            "but a group does not preempt others as a unit."
-        )
+        could = f"preemption: pods of lower priority could make room on {room.node}"
+        return f"{could}, but a group does not preempt others as a unit."
     return ""
 
 

@@ -119,7 +119,7 @@ def _pod(snapshot: Snapshot, name: str, namespace: str | None) -> Entry:
 
 def _next_of(simulation: Simulation, manifest: Manifest) -> Entry:
     owner, space = f"{manifest.kind}/{manifest.name}", manifest.namespace or "default"
-    mine = [e for e in simulation.snapshot.pods if e.owner == owner and e.namespace == space]
+    mine = simulation.snapshot.pods_of(owner, space)
     waiting = {unplaced.entry.key for unplaced in simulation.unplaced}
     pending = [entry for entry in mine if not entry.pod.spec.node_name]
     for entry in (*(e for e in pending if e.key in waiting), *pending):

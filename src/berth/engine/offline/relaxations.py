@@ -191,9 +191,8 @@ def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
             in_the_way = f"{old.key} on {old.pod.spec.node_name}, an old pod of {entry.owner}, is in the way"
             if stated is None:
                 return f"{in_the_way}; {entry.owner} is not here to say whether it goes first ({_FIELD})"
-            return (
-                f"{in_the_way} and goes only after a new one runs: {_FIELD} 1 (now {stated}) lets it go first"
-            )
+            helps = f"{_FIELD} 1 (now {stated}) lets it go first"
+            return f"{in_the_way} and goes only after a new one runs: {helps}"
     return None
 
 

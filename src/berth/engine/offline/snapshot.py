@@ -204,6 +204,10 @@ class Snapshot:
         there = self.cluster.nodes.slot_of
         return [e for e in self.running if not is_terminating(e.pod) and e.pod.spec.node_name in there]
 
+    def pods_of(self, owner: str, namespace: str) -> list[Entry]:
+        """The pods of a workload."""
+        return [entry for entry in self.pods if entry.owner == owner and entry.namespace == namespace]
+
     @property
     def by_owner(self) -> WorkloadManifests:
         """What may own pods, by its namespace and what `Entry.owner` calls it."""

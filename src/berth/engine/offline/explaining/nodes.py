@@ -84,10 +84,8 @@ def decision_of(nodes: list[NodeVerdict], outcome: str = "") -> str | None:
     decisive = max(ahead, key=lambda rule: ahead[rule])
     others = ", ".join(f"{rule} {points:+d}" for rule, points in ahead.items() if points and rule != decisive)
     also = f" ({others})" if others else ""
-    return (
-        f"{best.name} ({best.total}) is ahead of {second.name} ({second.total}), "
-        f"mostly by {decisive}: {ahead[decisive]:+d}{also}."
-    )
+    order = f"{best.name} ({best.total}) is ahead of {second.name} ({second.total})"
+    return f"{order}, mostly by {decisive}: {ahead[decisive]:+d}{also}."
 
 
 # --- nodes that are refused for the same reasons ----------------------------------------------------------

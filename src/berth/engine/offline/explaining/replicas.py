@@ -94,9 +94,9 @@ def _further_ones(snapshot: Snapshot, like: Entry, view: Workload | None) -> Cal
 
     if view is None:
         return lambda number: named(f"{like.name} and {number + 1} more")  # no pod can be called that
-    mine = [pod.name for pod in snapshot.pods if (pod.namespace, pod.owner) == (like.namespace, like.owner)]
+    mine = snapshot.pods_of(like.owner or "", like.namespace)
     base = view.metadata.name or ""
-    ordinals = (integer(name.rpartition("-")[2], 32, least=0) for name in mine)
+    ordinals = (integer(pod.name.rpartition("-")[2], 32, least=0) for pod in mine)
     first = (view.spec.ordinals.start if view.spec.ordinals else None) or 0
     begin = max((ordinal + 1 for ordinal in ordinals if ordinal is not None), default=first)
 
@@ -130,13 +130,7 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
 
 def _pods_of_its_workload(simulation: Simulation, entry: Entry) -> tuple[int, int]:
     """How many there are, and how many of them find no node."""
-    if entry.owner is None:
-        return 0, 0
-    whose = (entry.namespace, entry.owner)
-    pods = [
-        other.key
-        for other in simulation.snapshot.pods
-        if (other.namespace, other.owner) == whose and not is_terminating(other.pod)
-    ]
+    mine = simulation.snapshot.pods_of(entry.owner or "", entry.namespace)
+    pods = [pod.key for pod in mine if not is_terminating(pod.pod)]
     waiting = {unplaced.entry.key for unplaced in simulation.unplaced}
     return len(pods), sum(key in waiting for key in pods)

@@ -59,9 +59,8 @@ def unknown_kind(world: World) -> Iterator[Hit]:
             home = manifest.api_version or "Kubernetes"
             fix = f"did you mean {meant}?" if meant else "look it up with kubectl api-resources"
             why = f"{manifest.kind} is not a kind of {home}, so nothing looks at this object"
-            yield _unknown(
-                world, manifest, "kind" if not meant or " of " not in meant else "apiVersion", why, fix
-            )
+            field = "apiVersion" if " of " in meant else "kind"
+            yield _unknown(world, manifest, field, why, fix)
         for old in unserved_versions([manifest]):
             yield _unknown(world, manifest, "apiVersion", old.why, f"write {old.instead}")
 

@@ -111,13 +111,10 @@ def rule_misses_own_pods(world: World, subject: Subject) -> Iterator[Hit]:
         others = any(world.exists(selected) for selected in term.selected)
         near = near_label(constraint.selector, labels)
         severity = Severity.INFO if others and not near and not constraint.selector.everything else None
-        yield subject.hit(
-            f"{constraint.path}.labelSelector",
-            f"{_named(constraint.selector)}, and the pods themselves, with {_shown(labels)}, "
-            "are not counted: they are not spread",
-            f"select {near}" if near else "select the labels of the pods",
-            severity,
-        )
+        own = f"the pods themselves, with {_shown(labels)}, are not counted: they are not spread"
+        why = f"{_named(constraint.selector)}, and {own}"
+        fix = f"select {near}" if near else "select the labels of the pods"
+        yield subject.hit(f"{constraint.path}.labelSelector", why, fix, severity)
     for owned in subject.pod_class.required_anti_affinity:
         near = near_label(owned.term.selector, labels)
         if near and not any(map(world.exists, world.term(owned).selected)):
@@ -128,9 +125,9 @@ def rule_misses_own_pods(world: World, subject: Subject) -> Iterator[Hit]:
 def _named(selector: Selector) -> str:
     if selector.nothing:
         return "there is no labelSelector, so it selects nobody"
-    return (
-        "an empty labelSelector counts nobody" if selector.everything else f"it counts pods with {selector}"
-    )
+    if selector.everything:
+        return "an empty labelSelector counts nobody"
+    return f"it counts pods with {selector}"
 
 
 def _shown(labels: Mapping[str, str]) -> str:

@@ -82,12 +82,9 @@ def _stalled(world: World, subject: Subject, owned: OwnedTerm) -> tuple[str, Sev
         return None  # there is room, or they do not even fit without a rollout
     if most != subject.replicas:
         held = f"scaled to {most} its pods hold all {most} values of {what}"
-        why = f"{held}, and no old one goes before a new one runs"
-        return why, Severity.WARNING
-    return (
-        f"no old pod goes before a new one runs, and its {most} pods hold all {most} values of {what}",
-        None,
-    )
+        return f"{held}, and no old one goes before a new one runs", Severity.WARNING
+    held = f"its {most} pods hold all {most} values of {what}"
+    return f"no old pod goes before a new one runs, and {held}", None
 
 
 def _surges(subject: Subject) -> bool:
@@ -103,9 +100,8 @@ def _surges(subject: Subject) -> bool:
         return bool(resolved(surge, 100, default=0, up=True)) and unavailable in (0, "0%")
     replicas = subject.replicas or 0
     more = resolved(surge, replicas, default=ROLLOUT_DEFAULT, up=True)
-    return (
-        replicas > 0 and more > 0 and not resolved(unavailable, replicas, default=ROLLOUT_DEFAULT, up=False)
-    )
+    fewer = resolved(unavailable, replicas, default=ROLLOUT_DEFAULT, up=False)
+    return replicas > 0 and more > 0 and not fewer
 
 
 # --- contradictions ----------------------------------------------------------------------------------
@@ -200,9 +196,8 @@ def _missing(world: World, subject: Subject, use: _KeyUse) -> Iterator[Hit]:
         near = near_key(key, world.node_labels)
         then = "no node is taken" if needed else "the rule never matters"
         fix = f"write {near}" if near else "write a label that nodes have, or label them"
-        yield subject.hit(
-            path, f"no node has the label {key}: {then}", fix, None if needed else Severity.WARNING
-        )
+        severity = None if needed else Severity.WARNING
+        yield subject.hit(path, f"no node has the label {key}: {then}", fix, severity)
         return
     lacking = world.usable(subject) & ~have
     if not lacking.any():
@@ -263,10 +258,9 @@ def min_domains_unreachable(world: World, subject: Subject) -> Iterator[Hit]:
         stay = subject.beyond(len(found.usable) * constraint.max_skew)
         end = f": {stay.pods} of {stay.of} stay Pending" if stay else ""
         why = f"there are {there} of {wanted} domains, so each takes at most {constraint.max_skew}{end}"
+        fix = f"lower it to {there}, or add nodes"
         severity = stay.severity if stay else Severity.INFO
-        yield subject.hit(
-            f"{constraint.path}.minDomains", why, f"lower it to {there}, or add nodes", severity
-        )
+        yield subject.hit(f"{constraint.path}.minDomains", why, fix, severity)
 
 
 @subject_check("BERTH109")

@@ -46,10 +46,9 @@ def configured(
         given = dict.fromkeys(SCHEDULERS, given[DEFAULT_SCHEDULER_NAME]) | given
     for name in names:
         if name not in given:
-            raise ValueError(
-                f"--scheduler-name {name}: the configuration has no profile of this name, only "
-                f"{', '.join(configuration.by_scheduler_name)}"
-            )
+            known = ", ".join(configuration.by_scheduler_name)
+            why = f"the configuration has no profile of this name, only {known}"
+            raise ValueError(f"--scheduler-name {name}: {why}")
     given = {name: given[name] for name in names or given}
     profiles = {name: options_of(profile, base.gates, base=base) for name, profile in given.items()}
     return SchedulerSetup(

@@ -239,9 +239,8 @@ def _add(text: str, files: Files) -> NodeAddition | ObjectApplication:
     if counted:
         return NodeAddition(counted[2].removeprefix("node/"), int(counted[1]))
     if not text.endswith((".yaml", ".yml", ".json")) and text != "-":
-        raise WhatIfError(
-            f"--add {text}: write N=NODE for nodes like one that is there, or a file with nodes"
-        )
+        forms = "N=NODE for nodes like one that is there, or a file with nodes"
+        raise WhatIfError(f"--add {text}: write {forms}")
     found = tuple(files.objects(text))
     for manifest in found:
         if not isinstance(manifest.object, Node):

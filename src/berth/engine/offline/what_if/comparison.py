@@ -365,9 +365,9 @@ def _by_zone(before: Observation, after: Observation) -> list[data.UtilisationCh
 def _of_zone(seen: Observation, zone: str | None) -> data.Utilisation | None:
     """The sum over the nodes of a zone, None if there are none."""
     parts = [structs.asdict(used) for node, used in seen.used.items() if seen.zones[node] == zone]
-    return (
-        data.Utilisation(**{name: sum(part[name] for part in parts) for name in parts[0]}) if parts else None
-    )
+    if not parts:
+        return None
+    return data.Utilisation(**{name: sum(part[name] for part in parts) for name in parts[0]})
 
 
 def measures(seen: Observation, *, moved: int, preempted: int) -> data.Measures:

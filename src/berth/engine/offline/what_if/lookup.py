@@ -97,9 +97,8 @@ def _requirements(selector: str) -> list[Requirement]:
         else:
             found.append(Requirement(match["key"], EXISTS))
     if at < len(selector) or not found:
-        raise WhatIfError(
-            f"'{selector}' is no selector; write KEY=VALUE, KEY!=VALUE, KEY, !KEY, KEY in (A, B), with commas"
-        )
+        forms = "KEY=VALUE, KEY!=VALUE, KEY, !KEY, KEY in (A, B), with commas"
+        raise WhatIfError(f"'{selector}' is no selector; write {forms}")
     return found
 
 

@@ -57,7 +57,6 @@ _KINDS = KINDS | by_alias(
         "StorageClass": ("sc", "storageclasses"),
     }
 )
-_OWNING = (*workloads.SCALABLE, DAEMON_SET, "Job", "CronJob")
 NO_OWNER = "it has no owner, so drain refuses to touch it without --force"
 
 
@@ -300,7 +299,7 @@ def delete(world: ChangingWorld, change: changes.ObjectDeletion) -> None:
         _delete_namespace(world, name)
         return
     manifest = object_of(world.snapshot, kind, name, space)
-    if kind in _OWNING:
+    if kind in workloads.MAKING_PODS:
         for entry in world.pods_of(f"{kind}/{name}", manifest.namespace or "default"):
             world.remove(entry, f"{kind}/{name} is deleted")
     _forget(world, manifest)

@@ -35,7 +35,6 @@ _CANDIDATES = 20
 _MOST_DETAILED = 100
 # Beyond this the answer is "at least": nobody adds so many replicas at once.
 MOST = 20_000
-_KINDS = (*workloads.SCALABLE, "Job", "CronJob", DAEMON_SET)
 
 
 class DomainLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -251,12 +250,11 @@ def _asked(world: ChangingWorld, text: str) -> tuple[str, list[Entry], Entry]:
         entry = pod_of(world.on | world.waiting, world.snapshot, text, world.namespace)
         waits = entry.key in world.waiting
         return f"Pod/{entry.name}", [entry] if waits else [], replace(entry, daemon_of=None)
-    manifest = workload_of(world.snapshot, text, world.namespace, _KINDS)
+    manifest = workload_of(world.snapshot, text, world.namespace, workloads.MAKING_PODS)
     title = f"{manifest.kind}/{manifest.name}"
     if manifest.kind == DAEMON_SET:
-        raise WhatIfError(
-            f"{title} has one pod on every node it is for, and no replicas; --add gives it more"
-        )
+        pods = "one pod on every node it is for, and no replicas"
+        raise WhatIfError(f"{title} has {pods}; --add gives it more")
     mine = workloads.living(world, manifest)
     if manifest.kind in workloads.SCALABLE:
         more = workloads.with_replicas(manifest, max(len(mine), replicas_of(manifest)) + 1)

@@ -189,9 +189,8 @@ def _mapping(value: object, path: Path, allowed: Sequence[str], what: str) -> di
         if name not in allowed:
             near = most_alike(str(name), allowed)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ScenarioError(
-                (*path, name), f"{what} has no {name}; {hint}it may have {', '.join(allowed)}"
-            )
+            known = f"it may have {', '.join(allowed)}"
+            raise ScenarioError((*path, name), f"{what} has no {name}; {hint}{known}")
     return value
 
 

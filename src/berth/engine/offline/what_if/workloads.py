@@ -30,6 +30,7 @@ from berth.kube.pods import deletion_cost_of, is_terminating
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 SCALABLE = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+MAKING_PODS = (*SCALABLE, "Job", "CronJob", DAEMON_SET)
 ROLLED_OUT = ("Deployment", "StatefulSet", DAEMON_SET)
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
@@ -164,9 +165,8 @@ def _node_of(entry: Entry) -> str | None:
 def rollout(world: ChangingWorld, change: WorkloadRollout) -> None:
     manifest = workload_of(world.snapshot, change.workload, world.namespace, ROLLED_OUT)
     if is_paused(manifest):
-        raise WhatIfError(
-            f"{manifest.title} is paused: nothing is rolled out before spec.paused is taken away"
-        )
+        why = "nothing is rolled out before spec.paused is taken away"
+        raise WhatIfError(f"{manifest.title} is paused: {why}")
     anew = restarted(manifest, f"what-if-{world.log.change}")
     swap(world, manifest, anew)
     roll_out(world, anew)
