@@ -265,23 +265,17 @@ def _evictions(
     ceiling: Ceiling,
 ) -> Iterator[Eviction]:
     """In order: those of halted domains after the others, and last who would fit nowhere."""
-    halted = {entry.key: halts.of(entry.node) for entry, _ in to_evict}
+    free = [each for each in to_evict if halts.of(each[0].node) is None]
+    halted = [each for each in to_evict if halts.of(each[0].node) is not None]
     # Those of halted domains that nobody replaces do not go: the others find them where they are.
-    ranks = {
-        entry.key: 0 if not halted[entry.key] else 1 if is_replaced(entry.pod.metadata) else 2
-        for entry, _ in to_evict
-    }
-    to_evict = sorted(to_evict, key=lambda each: ranks[each[0].key])
-    targets = replacement_nodes(cluster, [evicted for _, evicted in to_evict])
-    to_evict.sort(key=lambda each: (halted[each[0].key] is not None, targets.get(each[0].key) is None))
-    movable = {
-        entry.key
-        for entry, _ in to_evict
-        if halted[entry.key] and ceiling.allows(entry.pod.metadata, targets.get(entry.key))
-    }
-    halts.count(movable, [entry for entry, _ in to_evict if halted[entry.key]])
+    halted.sort(key=lambda each: not is_replaced(each[0].pod.metadata))
+    targets = replacement_nodes(cluster, [evicted for _, evicted in (*free, *halted)])
+    for some in (free, halted):
+        some.sort(key=lambda each: targets.get(each[0].key) is None)
+    movable = {e.key for e, _ in halted if ceiling.allows(e.pod.metadata, targets.get(e.key))}
+    halts.count(movable, [entry for entry, _ in halted])
     allowed = AllowedDisruptions(budgets)
-    for entry, evicted in to_evict:
+    for entry, evicted in (*free, *halted):
         yield Eviction(
             entry,
             evicted.violations,

@@ -228,12 +228,11 @@ class _Domains:
 def _domains(world: World, subject: Subject, constraint: Constraint) -> _Domains:
     cluster = world.cluster
     rules = plan_for(cluster, cluster.class_of(subject.pod)).topology_rules
-    counted = [each for rule in rules for each in rule.constraint_counts()]
-    counts = next((each.counts for each in counted if each.hard and each.path == constraint.path), {})
+    hard = [each for rule in rules for each in rule.constraint_counts() if each.hard]
+    counts = next((each.counts for each in hard if each.path == constraint.path), {})
     usable = world.usable(subject)
-    for each in counted:
-        if each.hard:
-            usable = usable & world.has_label(each.topology_key)
+    for each in hard:
+        usable = usable & world.has_label(each.topology_key)
     column, every = cluster.nodes.column(constraint.topology_key), cluster.nodes.every_slot
     found = {column.values[domain] or "" for domain in set(column.ids[every][usable].tolist())}
     return _Domains(counts, frozenset(found & counts.keys()))
