@@ -21,27 +21,10 @@ from berth.engine.rules.verdicts import StepStatus
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.columns import IndexArray
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
+from berth.kube import objects
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.manifests.unreadable import unreadable_field
-from berth.kube.objects import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    MountingPod,
-    Namespace,
-    Node,
-    NodeAffinity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    ReplicationController,
-    ResourceClaim,
-    Service,
-    StorageClass,
-    Struct,
-    TopologySpreadConstraint,
-    Workload,
-)
+from berth.kube.objects import MountingPod, Node, Pod, Struct
 from berth.kube.pods import is_finished
 from berth.kube.scheduler_configuration.model import PluginArguments
 from berth.kube.text import json_reader
@@ -58,31 +41,31 @@ _object_path = re.compile(r"(?P<place>pod|\w+\[\d+\])(?:\.(?P<path>.*))?", re.DO
 class Args(Struct, frozen=True):
     hard_pod_affinity_weight: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
     ignore_preferred_terms_of_existing_pods: bool = False
-    added_affinity: NodeAffinity | None = None
-    default_constraints: list[TopologySpreadConstraint] | None = None
+    added_affinity: objects.NodeAffinity | None = None
+    default_constraints: list[objects.TopologySpreadConstraint] | None = None
     defaulting_type: Literal["System", "List"] = "System"
 
 
 class Case(Struct, frozen=True):
     id: str | None = None
     nodes: list[Node] | None = None
-    namespaces: list[Namespace] | None = None
+    namespaces: list[objects.Namespace] | None = None
     pods: list[Pod] | None = None
     pod: Pod | None = None
     sequence: list[Pod] | None = None
     args: Args | None = None
-    services: list[Service] | None = None
-    replica_sets: list[Workload] | None = None
-    stateful_sets: list[Workload] | None = None
-    replication_controllers: list[ReplicationController] | None = None
+    services: list[objects.Service] | None = None
+    replica_sets: list[objects.Workload] | None = None
+    stateful_sets: list[objects.Workload] | None = None
+    replication_controllers: list[objects.ReplicationController] | None = None
     extra_plugins: list[str] | None = None
-    csi_drivers: list[CSIDriver] | None = None
-    csi_nodes: list[CSINode] | None = None
-    csi_storage_capacities: list[CSIStorageCapacity] | None = None
-    storage_classes: list[StorageClass] | None = None
-    persistent_volumes: list[PersistentVolume] | None = None
-    persistent_volume_claims: list[PersistentVolumeClaim] | None = None
-    resource_claims: list[ResourceClaim] | None = None
+    csi_drivers: list[objects.CSIDriver] | None = None
+    csi_nodes: list[objects.CSINode] | None = None
+    csi_storage_capacities: list[objects.CSIStorageCapacity] | None = None
+    storage_classes: list[objects.StorageClass] | None = None
+    persistent_volumes: list[objects.PersistentVolume] | None = None
+    persistent_volume_claims: list[objects.PersistentVolumeClaim] | None = None
+    resource_claims: list[objects.ResourceClaim] | None = None
 
 
 class SubmittedCase(Case, frozen=True):
@@ -156,8 +139,8 @@ def _refuse_unreadable(case: Case) -> None:
         ("pods", case.pods or ()),
         ("sequence", case.sequence or ()),
     )
-    for field, objects in given:
-        for i, view in enumerate(objects):
+    for field, views in given:
+        for i, view in enumerate(views):
             unreadable = unreadable_field(view)
             if unreadable is not None:
                 name = _title(field, view.metadata.namespace, view.metadata.name)
@@ -237,8 +220,8 @@ def _add_storage(cluster: Cluster, case: Case) -> None:
         (index.set_claim, case.persistent_volume_claims),
         (cluster.resource_claims.set_claim, case.resource_claims),
     )
-    for tell, objects in told:
-        for each in objects or ():
+    for tell, views in told:
+        for each in views or ():
             tell(each)
     # A case without rules about volumes and claims need not have any.
     index.known = index.capacities_known = cluster.resource_claims.known = bool(case.extra_plugins)

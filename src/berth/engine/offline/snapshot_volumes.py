@@ -14,23 +14,10 @@ from msgspec.structs import replace
 
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.volumes.index import VolumeIndex
+from berth.kube import objects
 from berth.kube.defaults import default_storage_class
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    ObjectMeta,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimTemplate,
-    PersistentVolumeStatus,
-    Pod,
-    StorageClass,
-    VolumeAttachment,
-    Workload,
-)
+from berth.kube.objects import Pod, Workload
 from berth.kube.ownership import controller_of
 from berth.kube.workloads.pod_templates import assumed_owner, stateful_claims
 
@@ -45,11 +32,11 @@ class SnapshotVolumes:
         self._index = cluster.volumes
         self._whole = whole
         self._views = [manifest.object for manifest in manifests]
-        classes = [view for view in self._views if isinstance(view, StorageClass)]
+        classes = [view for view in self._views if isinstance(view, objects.StorageClass)]
         self._default = default_storage_class(each.metadata for each in classes)
         self._classes = {each.metadata.name for each in classes}
         self._classes |= {
-            view.spec.storage_class_name for view in self._views if isinstance(view, PersistentVolume)
+            view.spec.storage_class_name for view in self._views if isinstance(view, objects.PersistentVolume)
         }
         self._stateful_sets = {
             (manifest.namespace or "default", manifest.name): manifest.object
@@ -60,26 +47,28 @@ class SnapshotVolumes:
 
     def take_in(self) -> None:
         """Tell the cluster of all of them; what it knows already is no change."""
-        for view in sorted(self._views, key=lambda view: not isinstance(view, StorageClass)):
-            if isinstance(view, StorageClass):
+        for view in sorted(self._views, key=lambda view: not isinstance(view, objects.StorageClass)):
+            if isinstance(view, objects.StorageClass):
                 self._index.set_class(view)
-            elif isinstance(view, PersistentVolume):
+            elif isinstance(view, objects.PersistentVolume):
                 self._index.set_volume(_settled(view))
-            elif isinstance(view, PersistentVolumeClaim):
+            elif isinstance(view, objects.PersistentVolumeClaim):
                 self._set_claim(view)
-            elif isinstance(view, CSIDriver):
+            elif isinstance(view, objects.CSIDriver):
                 self._index.set_driver(view)
-            elif isinstance(view, CSINode):
+            elif isinstance(view, objects.CSINode):
                 self._index.csi.set_node(view)
-            elif isinstance(view, VolumeAttachment):
+            elif isinstance(view, objects.VolumeAttachment):
                 self._index.attachments.set(view)
-            elif isinstance(view, CSIStorageCapacity):
+            elif isinstance(view, objects.CSIStorageCapacity):
                 self._index.set_capacity(view)
                 self._index.capacities_known = True
-            if isinstance(view, StorageClass | PersistentVolume | PersistentVolumeClaim):
+            if isinstance(
+                view, objects.StorageClass | objects.PersistentVolume | objects.PersistentVolumeClaim
+            ):
                 self._index.known = True
 
-    def make_claims(self, pod: Pod) -> list[PersistentVolumeClaim]:
+    def make_claims(self, pod: Pod) -> list[objects.PersistentVolumeClaim]:
         """Make the claims of a pending pod that controllers make for it, and that are not there."""
         if not self._index.known or pod.metadata.uid:
             return []
@@ -98,7 +87,7 @@ class SnapshotVolumes:
             return None
         return self._stateful_sets.get((pod.metadata.namespace or "default", owner.name or ""))
 
-    def _stateful_claims(self, pod: Pod) -> Iterable[PersistentVolumeClaim]:
+    def _stateful_claims(self, pod: Pod) -> Iterable[objects.PersistentVolumeClaim]:
         view = self.stateful_set_of(pod)
         return () if view is None else stateful_claims(view, pod.metadata.name or "").values()
 
@@ -124,7 +113,7 @@ class SnapshotVolumes:
             they, volumes = (f"and {more} more are", "their volumes are") if more else ("is", "its volume is")
             yield f"claim {claim} of {pod_key} {they} not {place}: nothing is known of where {volumes}"
 
-    def _set_claim(self, claim: PersistentVolumeClaim) -> None:
+    def _set_claim(self, claim: objects.PersistentVolumeClaim) -> None:
         written = not claim.metadata.uid
         left = claim.status is not None and claim.status.phase == "Pending"
         if written and claim.spec.storage_class_name is None and self._default is not None:
@@ -138,10 +127,10 @@ class SnapshotVolumes:
             self._missing[wanted] = self._missing.get(wanted, True) and left
 
 
-def _settled(volume: PersistentVolume) -> PersistentVolume:
+def _settled(volume: objects.PersistentVolume) -> objects.PersistentVolume:
     if volume.status is not None and volume.status.phase is not None:
         return volume
-    return replace(volume, status=PersistentVolumeStatus(phase="Available"))
+    return replace(volume, status=objects.PersistentVolumeStatus(phase="Available"))
 
 
 def lacks_claims(volumes: VolumeIndex, pod: Pod) -> bool:
@@ -160,15 +149,17 @@ def _mounted(pod: Pod) -> list[str]:
     return [each.claim_name or "" for each in volumes if each]
 
 
-def _own_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+def _own_claims(pod: Pod) -> Iterator[objects.PersistentVolumeClaim]:
     owner = assumed_owner("v1", "Pod", pod.metadata)
     for volume in pod.spec.volumes or ():
         if volume.ephemeral is not None:
-            template = volume.ephemeral.volume_claim_template or PersistentVolumeClaimTemplate()
+            template = volume.ephemeral.volume_claim_template or objects.PersistentVolumeClaimTemplate()
             metadata = replace(
-                template.metadata or ObjectMeta(),
+                template.metadata or objects.ObjectMeta(),
                 name=f"{pod.metadata.name}-{volume.name}",
                 namespace=pod.metadata.namespace or "default",
                 owner_references=[owner],
             )
-            yield PersistentVolumeClaim(metadata=metadata, spec=template.spec or PersistentVolumeClaimSpec())
+            yield objects.PersistentVolumeClaim(
+                metadata=metadata, spec=template.spec or objects.PersistentVolumeClaimSpec()
+            )
