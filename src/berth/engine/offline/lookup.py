@@ -82,7 +82,6 @@ def the_one(those: Iterable[_Named], name: str, namespace: str | None) -> _Named
 
 
 def object_of(snapshot: Snapshot, kind: str, name: str, namespace: str | None) -> Manifest:
-    """The object of a kind."""
     alike = [manifest for manifest in snapshot.manifests if manifest.kind == kind]
     if (found := the_one(alike, name, namespace)) is not None:
         return found

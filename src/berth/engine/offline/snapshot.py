@@ -219,7 +219,7 @@ class Snapshot:
 
     @property
     def reader(self) -> SnapshotReader:
-        """Takes in what comes to it."""
+        """Takes in what comes to the snapshot later."""
         return SnapshotReader(self.manifests, self.cluster, origin=self.origin)
 
 

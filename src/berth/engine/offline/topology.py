@@ -137,8 +137,6 @@ class DomainCount:
 
 @dataclass(frozen=True, slots=True)
 class UncountedNodes:
-    """Nodes that a constraint does not count, and why."""
-
     nodes: int
     names: list[str]
     why: str

@@ -208,7 +208,6 @@ class Wait:
 
 
 def queue_place(simulation: Simulation, entry: Entry) -> QueuePlace | None:
-    """Where a pod stands in the queue; None if it is not in it."""
     waiting = [other.key for other in simulation.snapshot.pending if simulation.held_back(other) is None]
     return QueuePlace(waiting.index(entry.key) + 1, len(waiting)) if entry.key in waiting else None
 

@@ -152,18 +152,15 @@ def stuck(world: World) -> dict[Subject, RequiredTerms]:
     """The subjects whose first pod never finds the peers it requires, however the others are placed."""
     waiting = {subject: terms for subject in world.subjects if (terms := required_terms(world, subject))}
     there = set(world.running) | {subject.label_set for subject in world.subjects if subject not in waiting}
-    found = True
-    while found and waiting:
-        # The first of a group may go anywhere if it would match its own terms.
-        ready = [
-            subject
-            for subject, terms in waiting.items()
-            if wanted_by(terms, subject.label_set) or any(each in there for each in candidates(world, terms))
-        ]
+    # The first of a group may go anywhere if it would match its own terms.
+    while ready := [
+        subject
+        for subject, terms in waiting.items()
+        if wanted_by(terms, subject.label_set) or any(each in there for each in candidates(world, terms))
+    ]:
         there.update(subject.label_set for subject in ready)
         for subject in ready:
             del waiting[subject]
-        found = bool(ready)
     return waiting
 
 

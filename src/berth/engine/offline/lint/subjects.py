@@ -108,7 +108,7 @@ class Subject:
 def subjects_of(
     manifests: Iterable[Manifest], index: MatchIndex, options: Options, classes: list[PriorityClass]
 ) -> Iterator[Subject]:
-    """All of them; what another one owns is told by that."""
+    """All that make pods, but for those that another one of them owns."""
     manifests = list(manifests)
     there = {(m.namespace or "", m.kind, m.name) for m in manifests if m.object is not None}
     scales = _scales(manifests)

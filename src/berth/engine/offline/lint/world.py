@@ -142,7 +142,7 @@ class World:
         return self._comparisons >= 0
 
     def once(self, answer: Callable[[World], _T]) -> _T:
-        """What a question about the world is answered with, asked once."""
+        """The answer to a question about the world, which is asked once."""
         if answer not in self._answers:
             self._answers[answer] = answer(self)
         found: _T = self._answers[answer]

@@ -92,7 +92,6 @@ class PreemptionRoom:
         return budgets_of(self._snapshot)
 
     def forget(self) -> None:
-        """Forget all preemptions."""
         self._used.clear()
 
     def make(self, entry: Entry, pod_class: PodClass) -> Preemption | None:

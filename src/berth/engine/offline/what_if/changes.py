@@ -105,8 +105,6 @@ class NodeTaintChange(ClusterChange, frozen=True):
 
 
 class NodeAddition(ClusterChange, frozen=True):
-    """New nodes like one that is there."""
-
     like: str
     count: int = 1
 

@@ -57,7 +57,6 @@ def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
 
 
 def swap(world: ChangingWorld, old: Manifest, new: Manifest) -> None:
-    """A manifest takes the place of another, and with it what was made for that."""
     world.snapshot.manifests = [new if each is old else each for each in world.snapshot.manifests]
 
 
