@@ -10,7 +10,7 @@ from msgspec import structs
 
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.offline.workloads import unpinned
+from berth.engine.offline.workloads import DAEMON_SET, unpinned
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod, ReplicationController, Workload
 from berth.kube.text.near import most_alike
@@ -129,17 +129,10 @@ def _next_of(simulation: Simulation, manifest: Manifest) -> Entry:
         return made
     if mine:
         return mine[0]
-    if (unwanted := _wanted_nowhere(simulation, manifest)) is not None:
-        return unwanted
+    if manifest.kind == DAEMON_SET:  # it makes none, since it is for no node there is: each says why
+        for pod in _expanded(simulation, manifest, manifest):
+            return Entry(unpinned(pod, manifest), manifest, owner, made=True)
     raise NotFoundError(f"{manifest.title} has no pod to explain")
-
-
-def _wanted_nowhere(simulation: Simulation, manifest: Manifest) -> Entry | None:
-    """A pod of a DaemonSet that makes none, since it is for no node there is: each says why."""
-    if manifest.kind != "DaemonSet":
-        return None
-    pods = (unpinned(pod, manifest) for pod in _expanded(simulation, manifest, manifest))
-    return next((Entry(pod, manifest, f"{manifest.kind}/{manifest.name}", made=True) for pod in pods), None)
 
 
 def _expanded(simulation: Simulation, manifest: Manifest, instead: Manifest) -> list[Pod]:
@@ -151,7 +144,7 @@ def _expanded(simulation: Simulation, manifest: Manifest, instead: Manifest) -> 
 def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry | None:
     """The pod the workload would make if it were asked for one more than it has."""
     view = manifest.object
-    if isinstance(view, Workload) and manifest.kind != "DaemonSet":
+    if isinstance(view, Workload) and manifest.kind != DAEMON_SET:
         start = (view.spec.ordinals.start if view.spec.ordinals else None) or 0
         replicas = max(view.spec.replicas or 0, start + count) + 1
     elif isinstance(view, ReplicationController):

@@ -121,16 +121,11 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
         return None
     if simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
         return None
-    counts = _pods_of_its_workload(simulation, entry)
+    mine = snapshot.pods_of(entry.owner or "", entry.namespace)
+    pods = {pod.key for pod in mine if not is_terminating(pod.pod)}
+    waiting = pods & {unplaced.entry.key for unplaced in simulation.unplaced}
     with filled(snapshot, entry, MOST_REPLICAS) as found:
         if found.stops is not None and found.stops.failed:
             return None
-        return FurtherReplicas(len(found.placed), found.stops.message if found.stops else "", *counts)
-
-
-def _pods_of_its_workload(simulation: Simulation, entry: Entry) -> tuple[int, int]:
-    """How many there are, and how many of them find no node."""
-    mine = simulation.snapshot.pods_of(entry.owner or "", entry.namespace)
-    pods = [pod.key for pod in mine if not is_terminating(pod.pod)]
-    waiting = {unplaced.entry.key for unplaced in simulation.unplaced}
-    return len(pods), sum(key in waiting for key in pods)
+        message = found.stops.message if found.stops else ""
+        return FurtherReplicas(len(found.placed), message, len(pods), len(waiting))

@@ -13,7 +13,7 @@ from berth.kube.amounts.shares import resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import PodDisruptionBudget
 from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
-from berth.kube.selectors import Selector, parse_label_selector
+from berth.kube.selectors import parse_label_selector
 
 _ALL = 100
 _MADE_BY = {"CronJob": "Job"}
@@ -23,12 +23,9 @@ def _judged(world: World) -> Iterator[tuple[Manifest, PodDisruptionBudget]]:
     return ((manifest, view) for manifest, view in world.budgets if world.is_judged(manifest))
 
 
-def _selector(view: PodDisruptionBudget) -> Selector:
-    return parse_label_selector(view.spec.selector)
-
-
 def _protected(world: World, manifest: Manifest, view: PodDisruptionBudget) -> list[LabelSet]:
-    term = world.index.term(_selector(view), frozenset((manifest.namespace or "default",)))
+    selector = parse_label_selector(view.spec.selector)
+    term = world.index.term(selector, frozenset((manifest.namespace or "default",)))
     return [label_set for label_set in term.selected if world.exists(label_set)]
 
 
@@ -81,7 +78,7 @@ def budget_protects_nobody(world: World) -> Iterator[Hit]:
     for manifest, view in _judged(world):
         if _protected(world, manifest, view):
             continue
-        selector, where = _selector(view), manifest.namespace or "default"
+        selector, where = parse_label_selector(view.spec.selector), manifest.namespace or "default"
         namespaces = world.once(_by_namespace)
         others = namespaces.get(where, [])
         near = near_peer(world, selector, others)

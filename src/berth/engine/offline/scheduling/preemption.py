@@ -123,8 +123,6 @@ class PreemptionRoom:
 
     def disrupt(self, entries: Iterable[Entry], sign: int = 1) -> None:
         """Count pods that went against their budgets, or (-1) their replacements for them."""
-        if not self._budgets:
-            return
         for entry in entries:
             for i, budget in enumerate(self._budgets):
                 if budget.protects(entry):

@@ -94,7 +94,7 @@ def _room(world: ChangingWorld) -> tuple[data.LargestPod | None, float]:
     share = np.minimum(cpu / max(int(cpu.max()), 1), memory / max(int(memory.max()), 1))
     best = int(share.argmax()) if share.any() else int(cpu.argmax())
     name = table.names[int(open_[best])] or ""
-    unused = 1.0 - float(cpu[best]) / max(float(cpu.sum()), 1.0) if len(open_) else 0.0
+    unused = 1.0 - float(cpu[best]) / max(float(cpu.sum()), 1.0)
     return data.LargestPod(node=name, cpu=int(cpu[best]), memory=int(memory[best])), round(unused, 4)
 
 

@@ -229,10 +229,9 @@ def run_scenario(scenario: Scenario, start: Callable[[], ChangingWorld]) -> Scen
 
 
 def _met(name: str, wanted: int | str, found: WhatIfOutcome) -> Expectation:
-    if wanted == ALL:
-        number = len(found.unplaced)
-        return Expectation(expected="every pod placed", found=found.measures.placed, ok=not number)
     number = _NUMBERS[name](found)
+    if wanted == ALL:
+        return Expectation(expected="every pod placed", found=number, ok=not found.unplaced)
     if name == "placed":
         return Expectation(expected=f"placed {wanted}", found=number, ok=number == wanted)
     return Expectation(expected=f"{name} at most {wanted}", found=number, ok=number <= int(wanted))
