@@ -93,7 +93,7 @@ def decode_case(line: bytes | str) -> Case:
         case = json_reader.decode(text, Case)
         if b'"volumeMounts"' in text and case.pod is not None:
             mounting = json_reader.decode(text, _MountingCase).pod
-            case = SubmittedCase(**msgspec.structs.asdict(case), mounting=mounting)
+            case = SubmittedCase(**asdict(case), mounting=mounting)
     except json_reader.JsonError as error:
         raise CaseError(f"not valid JSON: {error.detail}") from None
     except DecodeError as error:

@@ -15,8 +15,8 @@ from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.kube.amounts.integers import integer
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.names import label_key_errors, label_value_errors
-from berth.kube.objects import Node
-from berth.kube.taints import EFFECTS
+from berth.kube.objects import Node, Taint
+from berth.kube.taints import EFFECTS, described
 from berth.kube.well_known import HOSTNAME, REGION, ZONE
 
 NODE_KEY = "node"
@@ -97,8 +97,7 @@ class NodeTaintChange(ClusterChange, frozen=True):
 
     @property
     def words(self) -> str:
-        value, effect = f"={self.value}" if self.value else "", f":{self.effect}" if self.effect else ""
-        taint = f"{self.key}{value}{effect}"
+        taint = described(Taint(key=self.key, value=self.value, effect=self.effect))
         if self.removed:
             return f"remove taint {taint} from node {self.node}"
         return f"taint node {self.node} {taint}"

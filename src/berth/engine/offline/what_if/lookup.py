@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from berth.engine.offline.lookup import kind_of, missing, near, object_of, the_one
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.what_if.changes import NODE_KEY, WELL_KNOWN, WhatIfError
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.rules.changes import label_keys
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Node
@@ -122,25 +123,25 @@ def is_pod(text: str) -> bool:
     return bool(kind) and kind_of(f"{kind[-1]}/") == "Pod"
 
 
-def pod_of(entries: dict[str, Entry], snapshot: Snapshot, text: str, namespace: str | None) -> Entry:
-    """The pod ``web-0``, ``pod/web-0`` or ``shop/web-0``."""
-    space, kind, name = _parts(text, namespace)
+def pod_of(world: ChangingWorld, text: str, entries: dict[str, Entry]) -> Entry:
+    """Of the entries, the pod ``web-0``, ``pod/web-0`` or ``shop/web-0``."""
+    space, kind, name = _parts(text, world.namespace)
     if kind != "Pod":
         raise WhatIfError(f"{text} is no pod; --rollout replaces all pods of a workload")
     if (found := the_one(entries.values(), name, space)) is not None:
         return found
     here = space or "default"
     names = {entry.name if entry.namespace == here else entry.key for entry in entries.values()}
-    raise missing(f"pod {here}/{name}", snapshot, name, names)
+    raise missing(f"pod {here}/{name}", world.snapshot, name, names)
 
 
-def workload_of(snapshot: Snapshot, text: str, namespace: str | None, kinds: tuple[str, ...]) -> Manifest:
+def workload_of(world: ChangingWorld, text: str, kinds: tuple[str, ...]) -> Manifest:
     """The workload ``deploy/web`` or ``shop/deploy/web``, of one of the kinds."""
-    space, kind, name = _parts(text, namespace)
+    space, kind, name = _parts(text, world.namespace)
     if kind not in kinds:
         known = [each.lower() for each in kinds]
         meant = most_alike(text.split("/")[-2] if "/" in text else "", known)
         hint = f"; did you mean {meant[0]}?" if meant and kind == "Pod" else ""
         what = f"a workload this can be done to ({', '.join(known)})"
         raise WhatIfError(f"{text} is not KIND/NAME of {what}{hint}")
-    return object_of(snapshot, kind, name, space)
+    return object_of(world.snapshot, kind, name, space)

@@ -240,11 +240,10 @@ def _apply_pod(world: ChangingWorld, reader: SnapshotReader, entry: Entry) -> No
         world.on[entry.key] = world.entries[entry.key] = changed
         world.cluster.add_pod(changed.pod)
         return
-    before = len(world.snapshot.running)
     reader.sort_in(world.snapshot, entry)
-    if len(world.snapshot.running) > before:
+    if entry in world.snapshot.running[-1:]:
         world.on[entry.key] = world.entries[entry.key] = entry
-    elif world.snapshot.pending and world.snapshot.pending[-1] is entry:
+    elif entry in world.snapshot.pending[-1:]:
         world.add([entry])
 
 
@@ -288,7 +287,7 @@ def delete(world: ChangingWorld, change: changes.ObjectDeletion) -> None:
     """An object goes, and its controllers draw the consequences."""
     kind, name, space = _target(change.target, world.namespace)
     if kind == "Pod":
-        entry = pod_of(world.on | world.waiting, world.snapshot, change.target, world.namespace)
+        entry = pod_of(world, change.target, world.on | world.waiting)
         _delete_pod(world, entry)
         return
     if kind == "Node":

@@ -247,10 +247,10 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
 def _asked(world: ChangingWorld, text: str) -> tuple[str, list[Entry], Entry]:
     """What is asked about, the workload and its pods, and what a further one is like."""
     if is_pod(text):
-        entry = pod_of(world.on | world.waiting, world.snapshot, text, world.namespace)
+        entry = pod_of(world, text, world.on | world.waiting)
         waits = entry.key in world.waiting
         return f"Pod/{entry.name}", [entry] if waits else [], replace(entry, daemon_of=None)
-    manifest = workload_of(world.snapshot, text, world.namespace, workloads.MAKING_PODS)
+    manifest = workload_of(world, text, workloads.MAKING_PODS)
     title = f"{manifest.kind}/{manifest.name}"
     if manifest.kind == DAEMON_SET:
         pods = "one pod on every node it is for, and no replicas"

@@ -63,7 +63,7 @@ def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progr
 
 
 def _evict(world: ChangingWorld, change: change_kinds.PodEviction) -> None:
-    entry = pod_of(world.on, world.snapshot, change.pod, world.namespace)
+    entry = pod_of(world, change.pod, world.on)
     if entry.is_mirror:
         world.leave_behind(entry, "mirror pod: its kubelet runs it again at once")
         return

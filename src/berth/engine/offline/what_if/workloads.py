@@ -41,7 +41,7 @@ _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 def scale(world: ChangingWorld, change: WorkloadScaling) -> None:
     if change.replicas < 0:
         raise WhatIfError(f"{change.workload} cannot be scaled to {change.replicas}; give 0 or more")
-    manifest = workload_of(world.snapshot, change.workload, world.namespace, SCALABLE)
+    manifest = workload_of(world, change.workload, SCALABLE)
     scaled = with_replicas(manifest, change.replicas)
     swap(world, manifest, scaled)
     fit_replicas(world, scaled)
@@ -162,7 +162,7 @@ def _node_of(entry: Entry) -> str | None:
 
 
 def rollout(world: ChangingWorld, change: WorkloadRollout) -> None:
-    manifest = workload_of(world.snapshot, change.workload, world.namespace, ROLLED_OUT)
+    manifest = workload_of(world, change.workload, ROLLED_OUT)
     if is_paused(manifest):
         why = "nothing is rolled out before spec.paused is taken away"
         raise WhatIfError(f"{manifest.title} is paused: {why}")
