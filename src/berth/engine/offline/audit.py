@@ -361,9 +361,8 @@ def _witnesses(
 def _how(owners: WorkloadManifests, key: tuple[str, str], entry: Entry, default: Rebalance) -> Rebalance:
     """As its workload says, or else its ReplicaSet."""
     namespace, replica_set = key
-    manifest = owners.get((namespace, entry.owner or "")) or owners.get(
-        (namespace, f"ReplicaSet/{replica_set}")
-    )
+    names = (entry.owner or "", f"ReplicaSet/{replica_set}")
+    manifest = next(filter(None, (owners.get((namespace, name)) for name in names)), None)
     view = manifest.object if manifest is not None else None
     annotations = (view.metadata.annotations if view is not None else None) or {}
     if annotations.get(KEEP_SPREAD) == "false":
@@ -389,13 +388,12 @@ class _Rest:
 
     def missing(self, key: tuple[str, str], members: Sequence[Entry]) -> str:
         """What has to be waited for, empty for nothing."""
-        whole = (key[0], members[-1].owner or "")
-        number, owners = len(members), self._owners
-        if replicas_of(owners.get((key[0], f"ReplicaSet/{key[1]}")), number) != number:
+        namespace, name = key
+        whole, number = (namespace, members[-1].owner or ""), len(members)
+        if replicas_of(self._owners.get((namespace, f"ReplicaSet/{name}")), number) != number:
             return rebalancing.SCALING
-        if replicas_of(owners.get(whole), number) != number or self._revisions.get(whole, {key[1]}) != {
-            key[1]
-        }:
+        alone = self._revisions.get(whole, {name}) == {name}
+        if not alone or replicas_of(self._owners.get(whole), number) != number:
             return rebalancing.ROLLING_OUT
         # A pod that says nothing about its conditions is taken for Ready.
         told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]

@@ -99,9 +99,9 @@ def _surges(subject: Subject) -> bool:
     if subject.kind == DAEMON_SET:
         return bool(resolved(surge, 100, default=0, up=True)) and unavailable in (0, "0%")
     replicas = subject.replicas or 0
-    more = resolved(surge, replicas, default=ROLLOUT_DEFAULT, up=True)
-    fewer = resolved(unavailable, replicas, default=ROLLOUT_DEFAULT, up=False)
-    return replicas > 0 and more > 0 and not fewer
+    if replicas <= 0 or resolved(surge, replicas, default=ROLLOUT_DEFAULT, up=True) <= 0:
+        return False
+    return not resolved(unavailable, replicas, default=ROLLOUT_DEFAULT, up=False)
 
 
 # --- contradictions ----------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def take_off(cluster: Cluster, entry: Entry) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
-    """Why the pods of a group are not placed; at `most` so many found a node at once, None if not tried."""
+    """Why the pods of a group are not placed; at best `most` found a node at once, None if not tried."""
 
     state: GroupState
     message: str
@@ -136,7 +136,7 @@ class GroupCounts:
 
 
 class GroupSite:
-    """Tries the pods of a group on the cluster of a snapshot; at `most` so many were on nodes at once."""
+    """Tries the pods of a group on the cluster of a snapshot; at best `most` were on nodes at once."""
 
     def __init__(self, cluster: Cluster, rng: np.random.Generator | None = None) -> None:
         self.cluster = cluster
