@@ -118,12 +118,9 @@ class Simulation:
         found: dict[GroupKey, Counter[str]] = {}
         for entry in entries:
             key = group_key(entry)
-            held = self.held_back(entry) if key is not None else None
-            if key is None or held is None:
-                continue
-            elsewhere = f"of scheduler {entry.scheduler}" if held[0] == OTHER_SCHEDULER else None
-            what = elsewhere or (GATED_MEMBERS if held[0] == SCHEDULING_GATED else "that cannot be read")
-            found.setdefault(key, Counter())[what] += 1
+            if key is not None and (held := self.held_back(entry)) is not None:
+                said = {OTHER_SCHEDULER: f"of scheduler {entry.scheduler}", SCHEDULING_GATED: GATED_MEMBERS}
+                found.setdefault(key, Counter())[said.get(held[0], "that cannot be read")] += 1
         return found
 
     def preemptions(self) -> Iterator[tuple[Victim, Entry]]:

@@ -71,9 +71,8 @@ def domains(simulation: Simulation, namespace: str | None = None) -> list[ZoneDo
     nodes = {name: NodeDomain(name) for name in snapshot.nodes}
     preempted = {victim.entry.key for victim, _ in simulation.preemptions()}
     for entry in snapshot.running:
-        if namespace not in (None, entry.namespace) or entry.key in preempted:
-            continue
-        if (node := nodes.get(entry.node)) is not None:
+        shown = namespace in (None, entry.namespace) and entry.key not in preempted
+        if shown and (node := nodes.get(entry.node)) is not None:
             node.pods.append(PodOnNode(entry, placed=False))
     for placement in simulation.placements:
         if namespace in (None, placement.entry.namespace):

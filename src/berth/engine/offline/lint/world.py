@@ -268,6 +268,6 @@ def _made_by(files: Iterable[Manifest], around: Iterable[Manifest]) -> Iterator[
         key = (manifest.namespace or "", manifest.kind, manifest.name)
         yield from owned.children.get(key, ())
         yield from owned.pods.get(key, ())
-        for pods in owned.pods_of_deployment(manifest.namespace, manifest.name).values():
-            if manifest.kind == "Deployment":
-                yield from pods
+        if manifest.kind == "Deployment":
+            by_revision = owned.pods_of_deployment(manifest.namespace, manifest.name)
+            yield from chain.from_iterable(by_revision.values())
