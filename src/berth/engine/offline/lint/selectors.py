@@ -54,9 +54,6 @@ def near_peer(world: World, selector: Selector, label_sets: Iterable[LabelSet]) 
     return None
 
 
-# Requirements that nothing can meet all of are found by trying every value that could make a difference.
-
-
 def conflict(requirements: Iterable[Requirement]) -> list[Requirement]:
     """Those that contradict each other, about one label; none if they do not."""
     by_key: dict[str, list[Requirement]] = {}
