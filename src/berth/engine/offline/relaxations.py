@@ -217,7 +217,7 @@ def _kept_available(deployment: Manifest | None) -> str | None:
     """The maxUnavailable by which it keeps its old pods: empty if it lets them go, None if nobody knows."""
     if deployment is None:
         return None
-    strategy = strategy_of(deployment)
-    stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
+    how, rolling = strategy_of(deployment)
+    stated = ROLLOUT_DEFAULT if rolling.max_unavailable is None else rolling.max_unavailable
     goes = resolved(stated, replicas_of(deployment), default=ROLLOUT_DEFAULT, up=False) > 0
-    return "" if strategy.get("type") == "Recreate" or goes else str(stated)
+    return "" if how == "Recreate" or goes else str(stated)

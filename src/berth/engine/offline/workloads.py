@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from berth.engine.placement.daemons import DaemonEligibility
 from berth.kube.amounts.shares import or_one
-from berth.kube.api_resources import DAEMON_SETS
+from berth.kube.api_resources import DAEMON_SETS, DEPLOYMENTS
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import Pod, ReplicationController, Workload
+from berth.kube.objects import Pod, ReplicationController, RollingUpdate, UpdateStrategy, Workload
 
 DAEMON_SET = DAEMON_SETS.kind
 ROLLOUT_DEFAULT = "25%"  # of maxUnavailable and maxSurge
@@ -41,9 +39,11 @@ def replicas_of(manifest: Manifest | None, otherwise: int = 1) -> int:
     return or_one(view.spec.replicas) if isinstance(view, Workload | ReplicationController) else otherwise
 
 
-def strategy_of(manifest: Manifest) -> dict[str, Any]:
-    """How a workload is rolled out, as written."""
-    spec = manifest.to_dict().get("spec")
-    name = "strategy" if manifest.kind == "Deployment" else "updateStrategy"
-    found = spec.get(name) if isinstance(spec, dict) else None
-    return found if isinstance(found, dict) else {}
+def strategy_of(manifest: Manifest) -> tuple[str, RollingUpdate]:
+    """How a workload is rolled out: the type, empty if it is not given, and the figures."""
+    workload = manifest.object
+    if not isinstance(workload, Workload):
+        return "", RollingUpdate()
+    spec = workload.spec
+    found = (spec.strategy if manifest.kind == DEPLOYMENTS.kind else spec.update_strategy) or UpdateStrategy()
+    return found.type or "", found.rolling_update or RollingUpdate()

@@ -16,6 +16,17 @@ class StatefulSetOrdinals(Struct, frozen=True):
     start: Int32 | None = None
 
 
+class RollingUpdate(Struct, frozen=True):
+    max_surge: IntOrString | None = None
+    max_unavailable: IntOrString | None = None
+    partition: Int32 | None = None
+
+
+class UpdateStrategy(Struct, frozen=True):
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
+
 class WorkloadSpecBase(Struct, frozen=True):
     """Deployment, ReplicaSet, StatefulSet and DaemonSet: what everyone needs of them."""
 
@@ -23,6 +34,8 @@ class WorkloadSpecBase(Struct, frozen=True):
     selector: LabelSelector | None = None
     service_name: str | None = None
     ordinals: StatefulSetOrdinals | None = None
+    strategy: UpdateStrategy | None = None
+    update_strategy: UpdateStrategy | None = None
 
 
 class WorkloadBase(TypedObject, frozen=True):
@@ -96,22 +109,9 @@ class CronJob(TypedObject, frozen=True):
 PodMaker = Workload | ReplicationController | Job | CronJob
 
 
-class RollingUpdate(Struct, frozen=True):
-    max_surge: IntOrString | None = None
-    max_unavailable: IntOrString | None = None
-    partition: Int32 | None = None
-
-
-class UpdateStrategy(Struct, frozen=True):
-    type: str | None = None
-    rolling_update: RollingUpdate | None = None
-
-
 class LiveWorkloadSpec(WorkloadSpecBase, frozen=True):
     template: RawObject | None = None
     min_ready_seconds: Int32 | None = None
-    strategy: UpdateStrategy | None = None
-    update_strategy: UpdateStrategy | None = None
     paused: bool | None = None
     revision_history_limit: Int32 | None = None
     progress_deadline_seconds: Int32 | None = None

@@ -65,6 +65,23 @@ def test_exit_codes(cluster: Path) -> None:
     assert refused.err.startswith("error: node a9 is not among the files; ")
 
 
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        ({"maxSurge": 1.5}, ".maxSurge: expected an integer or a string, got 1.5"),
+        ({"maxUnavailable": [1]}, ".maxUnavailable: expected an integer or a string, got a list"),
+        ("hello", ': expected a mapping, got "hello"'),
+    ],
+)
+def test_a_strategy_that_cannot_be_read_is_refused(tmp_path: Path, strategy: object, why: str) -> None:
+    """What a rollout goes by is read with the workload: one sentence says where it is wrong."""
+    web = workload("Deployment", "web", 3, strategy={"rollingUpdate": strategy})
+    file = files(tmp_path, yaml.safe_dump(web))
+    outcome = berth("what-if", "--rollout", "deploy/web", "-f", file)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith(f"Deployment default/web: spec.strategy.rollingUpdate{why}\n")
+
+
 def test_changes_are_made_in_the_order_given(cluster: Path) -> None:
     """Whatever their names: the options of different changes keep their order, and -l belongs to --drain."""
     args = (

@@ -91,11 +91,10 @@ def _surges(subject: Subject) -> bool:
     """Whether a rollout has to make a pod before one may go."""
     if subject.kind not in (DEPLOYMENT, DAEMON_SET):
         return False
-    strategy = strategy_of(subject.manifest)
-    limits = strategy.get("rollingUpdate") or {}
-    if strategy.get("type", "RollingUpdate") != "RollingUpdate" or not isinstance(limits, dict):
+    how, rolling = strategy_of(subject.manifest)
+    if how not in ("", "RollingUpdate"):
         return False
-    surge, unavailable = limits.get("maxSurge"), limits.get("maxUnavailable")
+    surge, unavailable = rolling.max_surge, rolling.max_unavailable
     if subject.kind == DAEMON_SET:
         return bool(resolved(surge, 100, default=0, up=True)) and unavailable in (0, "0%")
     replicas = subject.replicas or 0
@@ -302,7 +301,7 @@ def spread_shares_nodes(world: World, subject: Subject) -> Iterator[Hit]:
 def rollout_spreads_revisions(_world: World, subject: Subject) -> Iterator[Hit]:
     if subject.kind != DEPLOYMENT or (subject.most or 2) <= 1:
         return
-    if strategy_of(subject.manifest).get("type") == "Recreate":
+    if strategy_of(subject.manifest)[0] == "Recreate":
         return
     for constraint, _ in constraints_of(subject):
         selector = constraint.selector

@@ -233,11 +233,10 @@ class _Rollout:
         self._to_come = made(world, manifest, expanded([manifest]))
         self._new: list[Entry] = []
         self._steps = _Steps(world.log, self._title)
-        strategy = strategy_of(manifest)
-        self._recreates = strategy.get("type") == "Recreate"
-        rolling, share = strategy.get("rollingUpdate") or {}, ROLLOUT_DEFAULT
-        self._surge = resolved(rolling.get("maxSurge"), self._wanted, default=share, up=True)
-        self._unavailable = resolved(rolling.get("maxUnavailable"), self._wanted, default=share, up=False)
+        how, rolling = strategy_of(manifest)
+        self._recreates, share = how == "Recreate", ROLLOUT_DEFAULT
+        self._surge = resolved(rolling.max_surge, self._wanted, default=share, up=True)
+        self._unavailable = resolved(rolling.max_unavailable, self._wanted, default=share, up=False)
         if not self._surge and not self._unavailable:
             self._unavailable = 1
 
@@ -283,21 +282,18 @@ def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
     Old ones go first, unless a DaemonSet surges: then the new one of a node must run before.
     """
     title = f"{manifest.kind}/{manifest.name}"
-    strategy, steps = strategy_of(manifest), _Steps(world.log, title)
-    if strategy.get("type") == "OnDelete":
+    (how, rolling), steps = strategy_of(manifest), _Steps(world.log, title)
+    if how == "OnDelete":
         steps.tell(stuck="OnDelete: a pod is replaced once it is deleted")
         return
-    rolling = strategy.get("rollingUpdate") or {}
     old = living(world, manifest)
     pods = made(world, manifest, expanded([manifest], list(world.snapshot.nodes)))
     new = {_place_of(entry): entry for entry in pods}  # by the place that each takes
     if manifest.kind == "StatefulSet":
-        first = rolling.get("partition") or 0
+        first = rolling.partition or 0
         old = [entry for entry in least_useful(old, manifest) if _ordinal(entry) >= first]
-    surge = (
-        resolved(rolling.get("maxSurge"), len(old), default=0, up=True) if manifest.kind == DAEMON_SET else 0
-    )
-    at_once = surge or max(resolved(rolling.get("maxUnavailable"), len(old), default=1, up=True), 1)
+    surge = resolved(rolling.max_surge, len(old), default=0, up=True) if manifest.kind == DAEMON_SET else 0
+    at_once = surge or max(resolved(rolling.max_unavailable, len(old), default=1, up=True), 1)
     for begin in range(0, len(old), at_once):
         going = old[begin : begin + at_once]
         pairs = [(entry, new[place]) for entry in going if (place := _place_of(entry)) in new]
