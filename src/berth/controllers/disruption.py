@@ -95,9 +95,8 @@ class DisruptionController(Controller):
         kept = {}
         for name, since in ((budget.status and budget.status.disrupted_pods) or {}).items():
             pod, until = there.get(name), seconds(since) + EVICTION_TIMEOUT
-            if pod is not None and not is_terminating(pod) and until > now:
+            if pod is not None and not is_terminating(pod) and self.queue.put_off(key, until, now):
                 kept[name] = since
-                self.queue.add_at(key, until)
         return kept
 
     def _write(

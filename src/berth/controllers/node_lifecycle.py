@@ -88,9 +88,7 @@ class NodeLifecycle(Controller):
         if node is None:
             return
         until = self._heard.setdefault(key[1], now) + self._graces.get(key[1], GRACE)
-        if until > now:
-            self.queue.add_at(key, until)
-        elif not _is_unknown(node):
+        if not self.queue.put_off(key, until, now) and not _is_unknown(node):
             yield from self._lose(node, now)
             return
         yield from self._taint(node, now)
@@ -198,10 +196,7 @@ class TaintEviction(Controller):
         if is_terminating(pod) or is_finished(pod):
             return
         due = evicted_at(pod, node, now)
-        if due is None:
-            return
-        if due > now:
-            self.queue.add_at(key, due)
+        if due is None or self.queue.put_off(key, due, now):
             return
         message = "Taint manager: deleting due to NoExecute taint"
         yield from self._remove(key, pod, "DeletionByTaintManager", message, now)
@@ -210,9 +205,7 @@ class TaintEviction(Controller):
         )
 
     def _orphan(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
-        until = self._lost.setdefault(key, now) + ORPHAN_GRACE
-        if until > now:
-            self.queue.add_at(key, until)
+        if self.queue.put_off(key, self._lost.setdefault(key, now) + ORPHAN_GRACE, now):
             return
         yield from self._remove(key, pod, "DeletionByPodGC", "PodGC: node no longer exists", now, grace=0)
 

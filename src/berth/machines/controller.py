@@ -43,6 +43,14 @@ class Queue(Generic[K]):
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, key))
 
+    def put_off(self, key: K, until: float | None, now: float) -> bool:
+        """Look at the key again at a time, if that is yet to come; whether it is.  It may be never."""
+        if until is None or until <= now:
+            return False
+        if until < math.inf:
+            self.add_at(key, until)
+        return True
+
     def forget(self, key: K) -> None:
         self._ready.pop(key, None)
         self._when.pop(key, None)

@@ -240,8 +240,7 @@ class Kubelets(Controller):
                 return
             self._admitted.add(uid)
         begin = created_at(pod.metadata) + (duration(pod, START_AFTER) or 0.0)
-        if begin > now:
-            self.queue.add_at(key, begin)
+        if self.queue.put_off(key, begin, now):
             return
         host, address = self._address(pod, node)
         yield _report(pod, running_status(pod, now, host, address), "started")
@@ -279,13 +278,11 @@ class Kubelets(Controller):
     def _run(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         started = seconds(pod.status.start_time) if pod.status and pod.status.start_time else now
         deadline = pod.spec.active_deadline_seconds
-        if deadline is not None and started + deadline <= now:
+        if deadline is not None and not self.queue.put_off(key, started + deadline, now):
             message = "Pod was active on the node longer than the specified deadline"
             status = finished_status(pod, now, 137, reason="DeadlineExceeded", message=message)
             yield _report(pod, status, "past its deadline")
             return
-        if deadline is not None:
-            self.queue.add_at(key, started + deadline)
         ready = pod_condition(pod, "Ready")
         if ready is not None and ready.reason == "NodeNotReady":
             status = running_status(pod, now, *self._known_addresses(pod), restarts(pod))
@@ -298,13 +295,8 @@ class Kubelets(Controller):
                 yield _report(pod, {"conditions": [gone]}, "its readiness gates")
                 return
         lasts = duration(pod, RUN_FOR, None if _restarts(pod) else _RUNS_FOR)
-        if lasts is None:
-            return
-        end = self._began(pod, started) + lasts
-        if end > now:
-            self.queue.add_at(key, end)
-            return
-        yield from self._end(pod, now)
+        if lasts is not None and not self.queue.put_off(key, self._began(pod, started) + lasts, now):
+            yield from self._end(pod, now)
 
     def _began(self, pod: LivePod, started: float) -> float:
         """When the containers began their present run."""
@@ -338,8 +330,7 @@ class Kubelets(Controller):
         due = seconds(pod.metadata.deletion_timestamp) if pod.metadata.deletion_timestamp else now
         takes = min(duration(pod, STOP_AFTER) or 0.0, grace)
         stops = due - grace + takes
-        if stops > now and not is_finished(pod):
-            self.queue.add_at(key, stops)
+        if not is_finished(pod) and self.queue.put_off(key, stops, now):
             return
         if pod.metadata.finalizers and not is_finished(pod):
             # Somebody wants to see how it ended before it goes.

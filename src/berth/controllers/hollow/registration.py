@@ -218,9 +218,7 @@ class Registration(Controller):
         """Run a node of somebody else's making, unless it has a kubelet."""
         if self.cache.get(LEASES, (NODE_LEASE_NAMESPACE, key[1]), Lease) is not None:
             return
-        quiet_at = _heard(node) + SILENCE
-        if quiet_at > now:
-            self.queue.add_at(key, quiet_at)
+        if self.queue.put_off(key, _heard(node) + SILENCE, now):
             return
         body = adopted(node, self._number(key[1]), self._release, now)
         yield status_report(NODES, node, body, "nobody else runs this node")

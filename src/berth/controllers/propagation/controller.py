@@ -287,9 +287,7 @@ class UnmatchedPolicies(Controller):
         policy = self.cache.get(resource, key, LivePolicy)
         if policy is None:
             return
-        since = self._since.setdefault(key, now)
-        if now < since + GRACE:
-            self.queue.add_at(key, since + GRACE)
+        if self.queue.put_off(key, self._since.setdefault(key, now) + GRACE, now):
             return
         selectors = policy.spec.resource_selectors or []
         if not any(map(self._finds, selectors)):

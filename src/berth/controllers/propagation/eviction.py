@@ -91,11 +91,8 @@ class ClusterEvictionController(Controller):
         tolerations = _tolerations(binding)
         expelled = []
         for name, taints in self._tainted(binding):
-            until = _tolerated_until(tolerations, taints, now)
-            if until <= now:
+            if not self.queue.put_off(key, _tolerated_until(tolerations, taints, now), now):
                 expelled.append(name)
-            elif until < math.inf:
-                self.queue.add_at(key, until)
         return expelled
 
     def _assess(
@@ -110,13 +107,10 @@ class ClusterEvictionController(Controller):
             if not task.get("creationTimestamp"):
                 kept.append({**task, "creationTimestamp": stamp(now)})
                 continue
-            due = _done_at(task, placed=placed)
-            if due <= now:
+            if self.queue.put_off(key, _done_at(task, placed=placed), now):
+                kept.append(task)
+            else:
                 moved.append(task.get("fromCluster") or "")
-                continue
-            kept.append(task)
-            if due < math.inf:
-                self.queue.add_at(key, due)
         return kept, moved
 
 

@@ -14,7 +14,6 @@ import msgspec
 
 from berth.kube.api_resources import PODS, VIEWS, Resource
 from berth.kube.objects import (
-    Key,
     LivePod,
     LiveWorkload,
     ObjectMeta,
@@ -240,13 +239,10 @@ class WorkloadController(Controller):
 
     # --- asking for pods ----------------------------------------------------------------------------
 
-    def waits(self, key: Key, uid: str | None, now: float) -> bool:
+    def waits(self, metadata: ObjectMeta, now: float) -> bool:
         """Whether the watch has yet to show what was done for a workload."""
-        until = self.expectations.pending_until(uid or "", now)
-        if until is None:
-            return False
-        self.queue.add_at(key, until)
-        return True
+        until = self.expectations.pending_until(metadata.uid or "", now)
+        return self.queue.put_off(key_of(metadata), until, now)
 
     def create_pod(self, item: View, body: RawObject, cause: str, now: float) -> Action:
         """Ask for a pod of a workload, which waits until the watch shows it."""
@@ -261,12 +257,11 @@ class WorkloadController(Controller):
 
     # --- restraint ----------------------------------------------------------------------------------
 
-    def creations_allowed(self, key: Key, metadata: ObjectMeta, wanted: int, now: float) -> int:
-        """How many of the pods that a workload wants may be asked for now; the key is due when more may."""
+    def creations_allowed(self, metadata: ObjectMeta, wanted: int, now: float) -> int:
+        """How many of the pods that a workload wants may be asked for now; it is looked at when more may."""
         refused_until = self._refusals.until(metadata.uid or "", _version(metadata))
         until = max(refused_until, self._failures.until(metadata.uid or "", _version(metadata)))
-        if until > now:
-            self.queue.add_at(key, until)
+        if self.queue.put_off(key_of(metadata), until, now):
             return 0
         # What was just refused is tried once, not five hundred times.
         return min(wanted, 1 if refused_until else self.burst)

@@ -10,7 +10,7 @@ Upstream: pkg/controller/daemon.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from berth.kube.objects import (
     LivePod,
     LiveWorkload,
     Node,
+    ObjectMeta,
     PodTemplateSpec,
     RawObject,
     RollingUpdate,
@@ -91,6 +92,9 @@ class _Plan:
     create: list[str] = field(default_factory=list)
     delete: dict[str, tuple[LivePod, str]] = field(default_factory=dict)
 
+    def remove(self, pods: Iterable[LivePod], cause: str) -> None:
+        self.delete |= {pod.metadata.uid or "": (pod, cause) for pod in pods}
+
 
 class DaemonSetController(WorkloadController):
     name = "daemonset-controller"
@@ -144,12 +148,12 @@ class DaemonSetController(WorkloadController):
                 yield from claims
                 return
         by_node = _by_node(pods)
-        if not metadata.deletion_timestamp and not self.waits(key, metadata.uid, now):
-            plan = self._plan(key, daemon_set, by_node, now)
+        if not metadata.deletion_timestamp and not self.waits(metadata, now):
+            plan = self._plan(daemon_set, by_node, now)
             if not plan.create and not plan.delete:
                 self._update(daemon_set, by_node, found, plan, now)
-            yield from self._carry_out(key, daemon_set, plan, found, now)
-        yield from self._status(key, daemon_set, by_node, found, now)
+            yield from self._carry_out(daemon_set, plan, found, now)
+        yield from self._status(daemon_set, by_node, found, now)
 
     def _wants(self, daemon_set: LiveWorkload) -> DaemonEligibility:
         uid, generation = daemon_set.metadata.uid or "", daemon_set.metadata.generation or 0
@@ -159,59 +163,41 @@ class DaemonSetController(WorkloadController):
             known = self._eligibility[uid] = (generation, DaemonEligibility(template, self._gates))
         return known[1]
 
-    def _plan(self, key: Key, daemon_set: LiveWorkload, by_node: _ByNode, now: float) -> _Plan:
-        plan = _Plan()
-        eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
+    def _plan(self, daemon_set: LiveWorkload, by_node: _ByNode, now: float) -> _Plan:
+        plan, eligibility = _Plan(), self._wants(daemon_set)
+        metadata = daemon_set.metadata
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
         for name, node in nodes.items():
-            found = eligibility.of(node)
-            pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
-            failed = [pod for pod in pods if phase(pod) == FAILED]
-            living = [pod for pod in pods if phase(pod) != FAILED]
+            found, pods = eligibility.of(node), by_node.get(name, [])
+            staying = _staying(pods)
             if not found.keeps:
-                plan.delete |= self._unwanted(pods, node, stays=found.stays)
+                # Those who evict for a broken rule ask the budgets first, and say why.
+                unwanted = [pod for pod in staying if not (found.stays and self._evicts(pod, node))]
+                plan.remove(unwanted, f"node {name} is no longer eligible")
                 continue
-            for pod in failed:
-                self._replace_failed(key, uid, name, pod, plan, now)
-            ordered = sorted(living, key=lambda pod: (not pod.spec.node_name, created_at(pod.metadata)))
-            for pod in ordered[1:]:
-                plan.delete[pod.metadata.uid or ""] = (pod, f"node {name} has another pod")
-            going = any(is_terminating(pod) for pod in by_node.get(name, ()))
-            if found.starts and not living and not failed and not going:
-                until = self._restraint.until(uid, name)
-                if until <= now:
-                    plan.create.append(name)
-                else:
-                    self.queue.add_at(key, until)
+            for pod in staying:
+                # A failed pod is removed once its node's turn has come, which is later each time.
+                if phase(pod) == FAILED and not self._is_restrained(metadata, name, now):
+                    self._restraint.note(metadata.uid or "", now, name)
+                    plan.remove([pod], "it failed")
+            living = [pod for pod in staying if phase(pod) != FAILED]
+            living.sort(key=lambda pod: (not pod.spec.node_name, created_at(pod.metadata)))
+            plan.remove(living[1:], f"node {name} has another pod")
+            if found.starts and not pods and not self._is_restrained(metadata, name, now):
+                plan.create.append(name)
         for name, pods in by_node.items():
             if name not in nodes:
-                for pod in pods:
-                    if not is_terminating(pod):
-                        plan.delete[pod.metadata.uid or ""] = (pod, f"node {name or '?'} is gone")
+                plan.remove(_staying(pods), f"node {name or '?'} is gone")
         return plan
 
-    def _unwanted(self, pods: list[LivePod], node: Node, *, stays: bool) -> dict[str, tuple[LivePod, str]]:
-        """The pods to delete from a node that is not eligible: those that nobody evicts.
-
-        Those who evict for a broken rule ask the budgets first, and say why.
-        """
-        cause = f"node {node.metadata.name} is no longer eligible"
-        left = [pod for pod in pods if not (stays and self._evicts(pod, node))]
-        return {pod.metadata.uid or "": (pod, cause) for pod in left}
+    def _is_restrained(self, metadata: ObjectMeta, node: str, now: float) -> bool:
+        """Whether a pod has yet to wait for its place on a node; its set is looked at when that is over."""
+        return self.queue.put_off(key_of(metadata), self._restraint.until(metadata.uid or "", node), now)
 
     def _evicts(self, pod: LivePod, node: Node) -> bool:
         """Whether a pod breaks a rule of its own that running pods are evicted for."""
         runs = bool(pod.spec.node_name) and not is_finished(pod)
         return runs and not may_keep_running(pod, node, self._gates)
-
-    def _replace_failed(self, key: Key, uid: str, node: str, pod: LivePod, plan: _Plan, now: float) -> None:
-        """A failed pod is removed once its node's turn has come, which is later each time."""
-        until = self._restraint.until(uid, node)
-        if until > now:
-            self.queue.add_at(key, until)
-            return
-        self._restraint.note(uid, now, node)
-        plan.delete[pod.metadata.uid or ""] = (pod, "it failed")
 
     # --- updating -----------------------------------------------------------------------------------
 
@@ -229,22 +215,22 @@ class DaemonSetController(WorkloadController):
         minimum = daemon_set.spec.min_ready_seconds or 0
         old: list[LivePod] = []
         for pods in by_node.values():
-            living = [pod for pod in pods if not is_terminating(pod)]
+            living = _staying(pods)
             if not any(is_available(pod, minimum, now) for pod in living):
                 budget -= 1
             old += [pod for pod in living if hash_of(pod) != found.hash]
         # What is unavailable already costs nothing more.
         unavailable = [pod for pod in old if not is_available(pod, minimum, now)]
         available = [pod for pod in old if is_available(pod, minimum, now)]
-        for pod in [*unavailable, *available[: max(budget, 0)]]:
-            plan.delete[pod.metadata.uid or ""] = (pod, "it has an older revision")
+        plan.remove([*unavailable, *available[: max(budget, 0)]], "it has an older revision")
 
     # --- doing --------------------------------------------------------------------------------------
 
     def _carry_out(
-        self, key: Key, daemon_set: LiveWorkload, plan: _Plan, found: History, now: float
+        self, daemon_set: LiveWorkload, plan: _Plan, found: History, now: float
     ) -> Iterator[Action]:
-        count = self.creations_allowed(key, daemon_set.metadata, len(plan.create), now)
+        key = key_of(daemon_set.metadata)
+        count = self.creations_allowed(daemon_set.metadata, len(plan.create), now)
         for node in plan.create[:count]:
             body = daemon_pod(daemon_set, node, found.hash)
             yield self.create_pod(daemon_set, body, f"node {node} needs a pod", now)
@@ -263,13 +249,13 @@ class DaemonSetController(WorkloadController):
     # --- status -------------------------------------------------------------------------------------
 
     def _status(
-        self, key: Key, daemon_set: LiveWorkload, by_node: _ByNode, found: History, now: float
+        self, daemon_set: LiveWorkload, by_node: _ByNode, found: History, now: float
     ) -> Iterator[Action]:
         eligibility = self._wants(daemon_set)
         minimum = daemon_set.spec.min_ready_seconds or 0
         status = dict.fromkeys(_COUNTS, 0)
         for node in self.cache.all(NODES, Node):
-            pods = [pod for pod in by_node.get(node.metadata.name or "", ()) if not is_terminating(pod)]
+            pods = _staying(by_node.get(node.metadata.name or "", []))
             if not eligibility.of(node).starts:
                 status["numberMisscheduled"] += bool(pods)
                 continue
@@ -281,12 +267,15 @@ class DaemonSetController(WorkloadController):
                 status["numberAvailable"] += is_available(pod, minimum, now)
                 status["updatedNumberScheduled"] += hash_of(pod) == found.hash
         everything = [pod for pods in by_node.values() for pod in pods]
-        if (when := next_available(everything, minimum, now)) is not None:
-            self.queue.add_at(key, when)
+        self.queue.put_off(key_of(daemon_set.metadata), next_available(everything, minimum, now), now)
         status["numberUnavailable"] = status["desiredNumberScheduled"] - status["numberAvailable"]
         status["observedGeneration"] = daemon_set.metadata.generation or 0
         if is_news(daemon_set, status):
             yield status_patch(DAEMON_SETS, daemon_set, dict(status))
+
+
+def _staying(pods: list[LivePod]) -> list[LivePod]:
+    return [pod for pod in pods if not is_terminating(pod)]
 
 
 def _by_node(pods: list[LivePod]) -> _ByNode:

@@ -138,8 +138,7 @@ class DeploymentController(WorkloadController):
 
     def _status(self, sets: DeploymentSets, now: float) -> Iterator[Action]:
         status, due = _status_of(sets, now)
-        if due is not None:
-            self.queue.add_at(sets.key, due)
+        self.queue.put_off(sets.key, due, now)
         if status is not None:
             yield status_patch(DEPLOYMENTS, sets.deployment, status)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from, wanted
 from berth.kube.api_resources import PODS, REPLICA_SETS
-from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
+from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_active, is_ready
 from berth.kube.well_known import TRUE
@@ -32,7 +32,7 @@ class ReplicaSetController(WorkloadController):
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         replica_set = self.cache.get(REPLICA_SETS, key, LiveWorkload)
-        if replica_set is None or self.waits(key, replica_set.metadata.uid, now):
+        if replica_set is None or self.waits(replica_set.metadata, now):
             return
         metadata = replica_set.metadata
         if claims := self.claims(replica_set):
@@ -42,17 +42,15 @@ class ReplicaSetController(WorkloadController):
         self.count_failures(metadata, owned, now)
         active = [pod for pod in owned if is_active(pod)]
         if not metadata.deletion_timestamp:
-            yield from self._manage(key, replica_set, active, now)
-        yield from self._status(key, replica_set, active, now)
+            yield from self._manage(replica_set, active, now)
+        yield from self._status(replica_set, active, now)
 
     # --- pods -------------------------------------------------------------------------------------
 
-    def _manage(
-        self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
-    ) -> Iterator[Action]:
+    def _manage(self, replica_set: LiveWorkload, active: list[LivePod], now: float) -> Iterator[Action]:
         missing = wanted(replica_set) - len(active)
         if missing > 0:
-            for _ in range(self.creations_allowed(key, replica_set.metadata, missing, now)):
+            for _ in range(self.creations_allowed(replica_set.metadata, missing, now)):
                 template, metadata = replica_set.spec.template, replica_set.metadata
                 body = pod_from(template, REPLICA_SETS, metadata, generate_name=f"{metadata.name}-")
                 yield self.create_pod(replica_set, body, "too few pods", now)
@@ -87,10 +85,8 @@ class ReplicaSetController(WorkloadController):
 
     # --- status -----------------------------------------------------------------------------------
 
-    def _status(
-        self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
-    ) -> Iterator[Action]:
-        minimum = replica_set.spec.min_ready_seconds or 0
+    def _status(self, replica_set: LiveWorkload, active: list[LivePod], now: float) -> Iterator[Action]:
+        key, minimum = key_of(replica_set.metadata), replica_set.spec.min_ready_seconds or 0
         if len(active) >= wanted(replica_set):
             self._failure.pop(key, None)
         conditions = Conditions(replica_set.status.conditions, now)
@@ -108,8 +104,7 @@ class ReplicaSetController(WorkloadController):
             "availableReplicas": sum(is_available(pod, minimum, now) for pod in active),
             "observedGeneration": replica_set.metadata.generation or 0,
         }
-        if (when := next_available(active, minimum, now)) is not None:
-            self.queue.add_at(key, when)
+        self.queue.put_off(key, next_available(active, minimum, now), now)
         if is_news(replica_set, status) or conditions.changed:
             status["conditions"] = conditions.list() or None
             yield status_patch(REPLICA_SETS, replica_set, status)

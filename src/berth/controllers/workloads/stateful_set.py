@@ -104,6 +104,10 @@ class _Set:
     current: str
 
     @property
+    def key(self) -> Key:
+        return key_of(self.item.metadata)
+
+    @property
     def update(self) -> str:
         return self.found.name
 
@@ -140,7 +144,7 @@ class StatefulSetController(WorkloadController):
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
-        if item is None or self.waits(key, item.metadata.uid, now):
+        if item is None or self.waits(item.metadata, now):
             return
         found = history(self.cache, item)
         pods = {n: pod for pod in self.owned(item, LivePod) if (n := ordinal_of(item, pod)) is not None}
@@ -153,27 +157,25 @@ class StatefulSetController(WorkloadController):
             claims = self.claims(item)
             yield from claims
             if not claims and found.current is not None:
-                scaled = list(self._scale(key, this, now))
+                scaled = list(self._scale(this, now))
                 yield from scaled
                 if not scaled and this.rolls:
-                    yield from self._roll(key, this, now)
-        yield from self._status(key, this, now)
+                    yield from self._roll(this, now)
+        yield from self._status(this, now)
 
     # --- one step at a time -------------------------------------------------------------------------
 
-    def _scale(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+    def _scale(self, this: _Set, now: float) -> Iterator[Action]:
         """Create what is missing in order, then remove what is too much in reverse order."""
         settled = True
         for number in ordinals(this.item):
             pod = this.pods.get(number)
             if pod is None:
-                yield from self._create(key, this, number, now)
+                yield from self._create(this, number, now)
             elif is_finished(pod) and not is_terminating(pod):
                 # It is made again; if pods keep failing, later each time.
-                if until := self.held_back(this.item.metadata, now):
-                    self.queue.add_at(key, until)
-                else:
-                    yield self._delete(key, this, pod, "it has finished", now)
+                if not self.queue.put_off(this.key, self.held_back(this.item.metadata, now), now):
+                    yield self._delete(this, pod, "it has finished", now)
             elif this.healthy(pod, now):
                 continue
             settled = False
@@ -183,11 +185,11 @@ class StatefulSetController(WorkloadController):
             if this.ordered and not settled:
                 return
             if not is_terminating(pod):
-                yield self._delete(key, this, pod, f"{wanted(this.item)} pods wanted", now)
+                yield self._delete(this, pod, f"{wanted(this.item)} pods wanted", now)
             if this.ordered:
                 return
 
-    def _roll(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+    def _roll(self, this: _Set, now: float) -> Iterator[Action]:
         """Replace pods of older revisions, the highest number first, down to the partition."""
         if this.condemned:
             return
@@ -197,12 +199,12 @@ class StatefulSetController(WorkloadController):
             if pod is None:
                 return
             if hash_of(pod) != this.update and not is_terminating(pod):
-                yield self._delete(key, this, pod, "it has an older revision", now)
+                yield self._delete(this, pod, "it has an older revision", now)
                 return
             if not this.healthy(pod, now):
                 return
 
-    def _create(self, key: Key, this: _Set, number: int, now: float) -> Iterator[Action]:
+    def _create(self, this: _Set, number: int, now: float) -> Iterator[Action]:
         item = this.item
         before = ordinals(item).start + this.partition
         keeps = this.rolls and number < before and this.current != this.update
@@ -211,20 +213,20 @@ class StatefulSetController(WorkloadController):
         missing = [
             action
             for action in claims_of(item, number)
-            if self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), PersistentVolumeClaim)
+            if self.cache.get(CLAIMS, (this.key[0], action.body["metadata"]["name"]), PersistentVolumeClaim)
             is None
         ]
         if missing:
             yield from missing
-            self.queue.add(key)
+            self.queue.add(this.key)
             return
-        if not self.creations_allowed(key, item.metadata, 1, now):
+        if not self.creations_allowed(item.metadata, 1, now):
             return
         body = stateful_pod(item, number, revision, template)
         yield self.create_pod(item, body, f"number {number} is missing", now)
 
-    def _delete(self, key: Key, this: _Set, pod: LivePod, cause: str, now: float) -> Action:
-        message = f"delete Pod {pod.metadata.name} in StatefulSet {key[1]} successful"
+    def _delete(self, this: _Set, pod: LivePod, cause: str, now: float) -> Action:
+        message = f"delete Pod {pod.metadata.name} in StatefulSet {this.key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, this.item, NORMAL, "SuccessfulDelete", message)
         return self.delete_pod(this.item, pod, cause, now)
 
@@ -238,7 +240,7 @@ class StatefulSetController(WorkloadController):
 
     # --- status -------------------------------------------------------------------------------------
 
-    def _status(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+    def _status(self, this: _Set, now: float) -> Iterator[Action]:
         item, pods = this.item, list(this.pods.values())
         minimum = item.spec.min_ready_seconds or 0
         living = [pod for pod in pods if not is_terminating(pod)]
@@ -257,7 +259,6 @@ class StatefulSetController(WorkloadController):
         complete = all(status[name] == size for name in ("updatedReplicas", "readyReplicas", "replicas"))
         if this.rolls and complete:
             status["currentReplicas"], status["currentRevision"] = status["updatedReplicas"], this.update
-        if (when := next_available(living, minimum, now)) is not None:
-            self.queue.add_at(key, when)
+        self.queue.put_off(this.key, next_available(living, minimum, now), now)
         if is_news(item, status):
             yield status_patch(STATEFUL_SETS, item, dict(status))

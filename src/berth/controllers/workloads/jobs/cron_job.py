@@ -67,8 +67,7 @@ class CronJobController(Controller):
         if item.spec.starting_deadline_seconds is not None:
             since = max(since, now - item.spec.starting_deadline_seconds)
         latest, following = _around(schedule, since, now)
-        if following is not None:
-            self.queue.add_at(key, following)
+        self.queue.put_off(key, following, now)
         return latest
 
     # --- what ---------------------------------------------------------------------------------------

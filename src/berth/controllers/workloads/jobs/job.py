@@ -239,7 +239,7 @@ class JobController(WorkloadController):
         if finished_at(job) is not None:
             yield from self._after(key, job, pods, now)
             return
-        if self.waits(key, job.metadata.uid, now):
+        if self.waits(job.metadata, now):
             return
         count = tally(job, pods)
         outcome = self._outcome(count, now)
@@ -294,16 +294,15 @@ class JobController(WorkloadController):
             yield from self._create(count, wanted - len(active), now)
 
     def _create(self, count: Tally, number: int, now: float) -> Iterator[Action]:
-        job, key = count.job, count.key
+        job = count.job
         ends = [ended_at(pod) for pod in count.pods if phase(pod) == FAILED] if count.failed else []
         # A pod that failed is replaced later each time.
-        if ends and (again := max(ends) + _BACKOFF.after(count.failed)) > now:
-            self.queue.add_at(key, again)
+        if ends and self.queue.put_off(count.key, max(ends) + _BACKOFF.after(count.failed), now):
             return
         indexes: list[int | None] = [None] * number
         if count.indexed:
             indexes = list(missing_indexes(count)[:number])
-        for index in indexes[: self.creations_allowed(key, job.metadata, len(indexes), now)]:
+        for index in indexes[: self.creations_allowed(job.metadata, len(indexes), now)]:
             yield self.create_pod(job, job_pod(job, index), "too few pods", now)
 
     # --- counting -----------------------------------------------------------------------------------
@@ -346,10 +345,8 @@ class JobController(WorkloadController):
         ttl, ended = job.spec.ttl_seconds_after_finished, finished_at(job)
         if ttl is None or ended is None:
             return
-        if ended + ttl > now:
-            self.queue.add_at(key, ended + ttl)
-            return
-        yield delete(JOBS, job, "its time to live is over", propagation="Background")
+        if not self.queue.put_off(key, ended + ttl, now):
+            yield delete(JOBS, job, "its time to live is over", propagation="Background")
 
     # --- status -------------------------------------------------------------------------------------
 
