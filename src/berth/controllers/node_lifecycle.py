@@ -106,15 +106,14 @@ class NodeLifecycle(Controller):
                 reason, message = _STOPPED
                 lost = new_condition(kind, "Unknown", reason, message, now)
                 conditions.append({**msgspec.to_builtins(known), **lost})
-        body = {"status": {"conditions": conditions}}
-        yield status_report(NODES, node, body, "its lease is no longer renewed")
+        yield status_report(NODES, node, {"conditions": conditions}, "its lease is no longer renewed")
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
         entry = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-        body = {"status": {"conditions": [{**entry, "lastTransitionTime": stamp(now)}]}}
+        status = {"conditions": [{**entry, "lastTransitionTime": stamp(now)}]}
         for pod in self.cache.pods_on(key[1]):
             if is_ready(pod):
-                yield status_report(PODS, pod, body, "its node is not ready", key=key)
+                yield status_report(PODS, pod, status, "its node is not ready", key=key)
 
     # --- taints -------------------------------------------------------------------------------------
 
@@ -215,7 +214,7 @@ class TaintEviction(Controller):
         target = pod_condition(pod, DISRUPTION_TARGET)
         if (target is None or target.reason != reason) and not is_finished(pod):
             entry = new_condition(DISRUPTION_TARGET, "True", reason, message, now)
-            yield status_report(PODS, pod, {"status": {"conditions": [entry]}}, message)
+            yield status_report(PODS, pod, {"conditions": [entry]}, message)
             self.queue.add_at(key, now)
             return
         yield delete(PODS, pod, message, grace=grace)

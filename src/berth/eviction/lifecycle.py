@@ -225,10 +225,10 @@ class EvictionLifecycle:
             status, reason, message = "True", REASONS[planned.kind], planned.reasons
         known = pod_condition(pod, DISRUPTION_TARGET)
         entry = new_condition(DISRUPTION_TARGET, status, reason, message[:1024], now, known)
-        body = {"status": {"conditions": [{**entry, "lastProbeTime": stamp(now)}]}}
+        change = {"conditions": [{**entry, "lastProbeTime": stamp(now)}]}
         in_version, number = purpose is EvictionPurpose.STEP, record.number
         self._state.ready.append(
-            status_report(PODS, pod, body, message, in_version=in_version, purpose=purpose, attempt=number)
+            status_report(PODS, pod, change, message, in_version=in_version, purpose=purpose, attempt=number)
         )
 
     def _ask(self, request: type[Action], record: PodRecord, **fields: Any) -> None:  # noqa: ANN401

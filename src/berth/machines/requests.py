@@ -106,17 +106,19 @@ def is_news(item: View, status: RawObject) -> bool:
 def status_report(
     resource: Resource,
     item: View,
-    body: RawObject,
+    status: RawObject,
     cause: str = "",
     *,
+    metadata: RawObject | None = None,
     in_version: bool = False,
     **more: Any,  # noqa: ANN401 - of `patch`
 ) -> Patch:
-    """A strategic patch of the status and what may be said with it, whatever else has changed since.
+    """A strategic patch of the status, and of metadata that is written with it.
 
-    With `in_version` it is a conflict if anything has changed.
+    It does not matter what else has changed since; with `in_version` it is a conflict.
     """
     more |= {"subresource": "status", "form": STRATEGIC_PATCH}
+    body = {"metadata": metadata or {}, "status": status}
     return patch(resource, item, body, cause, in_version=in_version, **more)
 
 

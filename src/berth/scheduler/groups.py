@@ -178,8 +178,8 @@ class GroupConditions(ConditionWriter[GroupKey]):
         entry = new_condition(kind, wanted.status, wanted.reason, wanted.message, now, stated)
         if group.metadata.generation is not None:
             entry["observedGeneration"] = group.metadata.generation
-        body, purpose = {"status": {"conditions": [entry]}}, SchedulerPurpose.GROUP
-        return status_report(POD_GROUPS, group, body, purpose=purpose, attempt=wanted.number)
+        change, purpose = {"conditions": [entry]}, SchedulerPurpose.GROUP
+        return status_report(POD_GROUPS, group, change, purpose=purpose, attempt=wanted.number)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         # Settled: it is there, or the group is another one, or we may not.
@@ -311,7 +311,7 @@ class GroupAnnouncements:
         self._asked[record.key] = _Announcement(token, pod_class, now)
         change = {"conditions": [timed_condition(FIRST_OF_GROUP, "True", "FirstOfGroup", token, now)]}
         purpose = SchedulerPurpose.ANNOUNCEMENT
-        return status_report(PODS, record.pod, {"status": change}, purpose=purpose, attempt=record.attempt)
+        return status_report(PODS, record.pod, change, purpose=purpose, attempt=record.attempt)
 
     def done(self, action: Action, outcome: Outcome) -> str | None:
         """Learn what became of an announcement; whether it holds is seen in the watch.

@@ -178,4 +178,4 @@ def _disruption_condition(victim: Pod, preemptor: QueuedPod, now: float) -> Patc
     message = f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     change = {"conditions": [timed_condition(DISRUPTION_TARGET, "True", REASON, message, now)]}
     purpose, number = SchedulerPurpose.PREEMPTION, preemptor.number
-    return status_report(PODS, victim, {"status": change}, key=preemptor.key, purpose=purpose, attempt=number)
+    return status_report(PODS, victim, change, key=preemptor.key, purpose=purpose, attempt=number)

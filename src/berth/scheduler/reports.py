@@ -161,9 +161,7 @@ class PodConditions(ConditionWriter[Key]):
             return None
         # In the version it was last seen in: a pod that was bound meanwhile must not be told otherwise.
         purpose, number = SchedulerPurpose.CONDITION, wanted.number
-        return status_report(
-            PODS, record.pod, {"status": change}, in_version=True, purpose=purpose, attempt=number
-        )
+        return status_report(PODS, record.pod, change, in_version=True, purpose=purpose, attempt=number)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         settled = outcome.ok or outcome.missing

@@ -235,7 +235,7 @@ class Kubelets(Controller):
             failure = self._admit(pod, node)
             if failure is not None:
                 status = rejected_status(failure.reason, failure.message, now)
-                yield _report(pod, status, "rejected")
+                yield status_report(PODS, pod, status, "rejected")
                 self.recorder.record(now, PODS, pod, WARNING, failure.reason, failure.message)
                 return
             self._admitted.add(uid)
@@ -243,7 +243,7 @@ class Kubelets(Controller):
         if self.queue.put_off(key, begin, now):
             return
         host, address = self._address(pod, node)
-        yield _report(pod, running_status(pod, now, host, address), "started")
+        yield status_report(PODS, pod, running_status(pod, now, host, address), "started")
 
     def _admit(self, pod: LivePod, node: Node) -> AdmissionFailure | None:
         running = list(self._running_on(node, pod))
@@ -281,18 +281,18 @@ class Kubelets(Controller):
         if deadline is not None and not self.queue.put_off(key, started + deadline, now):
             message = "Pod was active on the node longer than the specified deadline"
             status = finished_status(pod, now, 137, reason="DeadlineExceeded", message=message)
-            yield _report(pod, status, "past its deadline")
+            yield status_report(PODS, pod, status, "past its deadline")
             return
         ready = pod_condition(pod, "Ready")
         if ready is not None and ready.reason == "NodeNotReady":
             status = running_status(pod, now, *self._known_addresses(pod), restarts(pod))
-            yield _report(pod, {"conditions": status["conditions"]}, "its node is back")
+            yield status_report(PODS, pod, {"conditions": status["conditions"]}, "its node is back")
             return
         if pod.spec.readiness_gates and ready is not None:
             wanted = ready_condition(pod, now)
             if (ready.status, ready.message or "") != (wanted["status"], wanted.get("message", "")):
                 gone = dict.fromkeys(("reason", "message")) | wanted  # what was said before goes
-                yield _report(pod, {"conditions": [gone]}, "its readiness gates")
+                yield status_report(PODS, pod, {"conditions": [gone]}, "its readiness gates")
                 return
         lasts = duration(pod, RUN_FOR, None if _restarts(pod) else _RUNS_FOR)
         if lasts is not None and not self.queue.put_off(key, self._began(pod, started) + lasts, now):
@@ -310,12 +310,12 @@ class Kubelets(Controller):
         given = integer((pod.metadata.annotations or {}).get(EXIT_CODE, "0"), 32, least=0)
         code = 1 if given is None else given
         if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
-            yield _report(pod, finished_status(pod, now, code), f"exit code {code}")
+            yield status_report(PODS, pod, finished_status(pod, now, code), f"exit code {code}")
             return
         count = restarts(pod) + 1
         again = now + _RESTART_BACKOFF.after(count)
         status = running_status(pod, again, *self._known_addresses(pod), count=count)
-        yield _report(pod, status, f"exit code {code}, restarted")
+        yield status_report(PODS, pod, status, f"exit code {code}, restarted")
 
     def _known_addresses(self, pod: LivePod) -> tuple[str, str]:
         node = self.cache.get(NODES, ("", pod.spec.node_name or ""), Node) or Node()
@@ -334,7 +334,7 @@ class Kubelets(Controller):
             return
         if pod.metadata.finalizers and not is_finished(pod):
             # Somebody wants to see how it ended before it goes.
-            yield _report(pod, finished_status(pod, now, 143), "stopped")
+            yield status_report(PODS, pod, finished_status(pod, now, 143), "stopped")
             return
         if pod.metadata.finalizers and not grace:
             return  # it has left the node; the rest is up to whoever holds it
@@ -343,10 +343,6 @@ class Kubelets(Controller):
     def failed(self, action: Action, outcome: Outcome) -> None:
         if outcome.missing:
             self.queue.forget(action.key)
-
-
-def _report(pod: LivePod, status: RawObject, cause: str) -> Action:
-    return status_report(PODS, pod, {"status": status}, cause)
 
 
 def duration(pod: LivePod, annotation: str, default: float | None = None) -> float | None:

@@ -73,14 +73,14 @@ def _capacity(shape: Shape) -> dict[str, str]:
     }
 
 
-def adopted(node: Node, index: int, release: str, now: float) -> RawObject:
-    """What a kubelet adds to a node that somebody else created: what it says already stays."""
+def adopted(node: Node, index: int, release: str, now: float) -> tuple[RawObject, RawObject]:
+    """The labels and the status by a kubelet of a node that somebody else created: what it says stays."""
     name = node.metadata.name or ""
     labels = {**_own_labels(name), **(node.metadata.labels or {}), LABEL: "true"}
     status, given = _reported(name, index, release, now), node.status
     if not (given and (given.capacity or given.allocatable)):
         status |= dict.fromkeys(("capacity", "allocatable"), _capacity(Shape(nodes=1)))
-    return {"metadata": {"labels": labels}, "status": status}
+    return labels, status
 
 
 def _own_labels(name: str) -> dict[str, str]:
@@ -189,11 +189,10 @@ class Registration(Controller):
         elif LABEL not in (node.metadata.labels or {}):
             yield from self._adopt(key, node, now)
         elif is_hollow(node) and not is_node_ready(node):
-            body = {"status": {"conditions": ready_conditions(now)}}
-            yield status_report(NODES, node, body, "the node is up")
+            yield status_report(NODES, node, {"conditions": ready_conditions(now)}, "the node is up")
         elif is_hollow(node) and _kubelet_version(node) not in (None, self._release):
-            body = {"status": {"nodeInfo": {"kubeletVersion": self._release}}}
-            yield status_report(NODES, node, body, "the kubelet was upgraded")
+            info = {"kubeletVersion": self._release}
+            yield status_report(NODES, node, {"nodeInfo": info}, "the kubelet was upgraded")
         elif is_hollow(node) and not (node.spec and node.spec.pod_cidr):
             given = pod_range(self._number(key[1]))
             yield patch(NODES, node, {"spec": {"podCIDR": given, "podCIDRs": [given]}}, "for its pods")
@@ -212,7 +211,7 @@ class Registration(Controller):
         if capacity:
             changed |= {name: None for name in known if is_extended(name) and name not in capacity}
         if changed:
-            yield status_report(NODES, node, {"status": {"allocatable": changed}}, "extended resources")
+            yield status_report(NODES, node, {"allocatable": changed}, "extended resources")
 
     def _adopt(self, key: Key, node: Node, now: float) -> Iterator[Action]:
         """Run a node of somebody else's making, unless it has a kubelet."""
@@ -220,8 +219,8 @@ class Registration(Controller):
             return
         if self.queue.put_off(key, _heard(node) + SILENCE, now):
             return
-        body = adopted(node, self._number(key[1]), self._release, now)
-        yield status_report(NODES, node, body, "nobody else runs this node")
+        labels, status = adopted(node, self._number(key[1]), self._release, now)
+        yield status_report(NODES, node, status, "nobody else runs this node", metadata={"labels": labels})
 
     def _number(self, name: str) -> int:
         """What the addresses of a node are made from."""
