@@ -16,7 +16,10 @@ from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMet
 from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
 from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.controller import KeyedMachine
+from berth.machines.rates import Recent
 from berth.machines.requests import delete, owned_by, without_finalizer
+
+_REMEMBERED = 65_536  # uids of owners that are not among what is watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,16 @@ class _Item:
     metadata: ObjectMeta
 
     @property
+    def uid(self) -> str:
+        return self.metadata.uid or ""
+
+    @property
     def owners(self) -> list[OwnerReference]:
         return self.metadata.owner_references or []
+
+    @property
+    def owner_uids(self) -> list[str]:
+        return [owner.uid or "" for owner in self.owners]
 
     @property
     def going(self) -> bool:
@@ -41,7 +52,7 @@ class GarbageCollector(KeyedMachine[str]):
     """Deletes what has lost its owners, and owners after what they own where that was asked for.
 
     Attributes:
-        resources: What is watched; owners of other kinds are left alone.
+        resources: What can be an owner, by apiVersion and kind; owners of other kinds are left alone.
     """
 
     name = "garbage-collector"
@@ -52,8 +63,8 @@ class GarbageCollector(KeyedMachine[str]):
         self.watches: tuple[Resource, ...] = tuple(resources)
         self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
-        self._absent: dict[str, None] = {}  # uids of owners known not to exist
-        self._present: dict[str, None] = {}  # uids of owners looked up and found
+        self._absent: Recent[str, None] = Recent(_REMEMBERED)  # uids of owners known not to exist
+        self._present: Recent[str, None] = Recent(_REMEMBERED)  # uids of owners looked up and found
         for resource in self.watches:
             self.learn(resource)
 
@@ -64,29 +75,28 @@ class GarbageCollector(KeyedMachine[str]):
     # --- the graph ----------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        metadata: ObjectMeta = event.object.metadata
-        uid = metadata.uid or ""
-        known = self._items.get(uid)
-        for owner in known.owners if known else ():
-            self._dependents.get(owner.uid or "", {}).pop(uid, None)
-            self._wake_waiting(owner.uid or "")
+        item = _Item(event.resource, event.key, event.object.metadata)
+        known = self._items.get(item.uid)
+        for owner in known.owner_uids if known else ():
+            self._dependents.get(owner, {}).pop(item.uid, None)
+            self._wake_waiting(owner)
         if event.change == DELETED:
-            self._items.pop(uid, None)
-            self._remember(self._absent, uid)
-            self._wake(uid)
-            for owner in metadata.owner_references or ():
-                self._wake_waiting(owner.uid or "")
-            self.queue.forget(uid)
+            self._items.pop(item.uid, None)
+            self._absent[item.uid] = None
+            self._wake(item.uid)
+            for owner in item.owner_uids:
+                self._wake_waiting(owner)
+            self.queue.forget(item.uid)
             return
-        item = self._items[uid] = _Item(event.resource, event.key, metadata)
-        self._absent.pop(uid, None)
-        for owner in item.owners:
-            self._dependents.setdefault(owner.uid or "", {})[uid] = None
-            self._wake_waiting(owner.uid or "")
+        self._items[item.uid] = item
+        self._absent.pop(item.uid, None)
+        for owner in item.owner_uids:
+            self._dependents.setdefault(owner, {})[item.uid] = None
+            self._wake_waiting(owner)
         if item.owners or item.going:
-            self.queue.add(uid)
+            self.queue.add(item.uid)
         if item.going and not (known and known.going):
-            self._wake(uid)
+            self._wake(item.uid)
 
     def _wake(self, uid: str) -> None:
         for dependent in self._dependents.get(uid, ()):
@@ -97,76 +107,70 @@ class GarbageCollector(KeyedMachine[str]):
         if owner is not None and (owner.holds(FOREGROUND_DELETION) or owner.holds(ORPHAN_DEPENDENTS)):
             self.queue.add(uid)
 
-    @staticmethod
-    def _remember(uids: dict[str, None], uid: str) -> None:
-        uids[uid] = None
-        if len(uids) > 65_536:
-            del uids[next(iter(uids))]
+    def _dependents_of(self, item: _Item) -> list[_Item]:
+        return [self._items[uid] for uid in self._dependents.get(item.uid, ()) if uid in self._items]
 
     # --- deciding -----------------------------------------------------------------------------------
 
     def sync(self, key: str, now: float) -> Iterator[Action]:
         del now
-        uid, item = key, self._items.get(key)
+        item = self._items.get(key)
         if item is None:
             return
         if item.holds(ORPHAN_DEPENDENTS):
-            yield from self._orphan(uid, item)
+            yield from self._orphan(item)
         elif item.holds(FOREGROUND_DELETION):
-            yield from self._finish_foreground(uid, item)
+            yield from self._finish_foreground(item)
         elif not item.going and item.owners:
-            yield from self._judge(uid, item)
+            yield from self._judge(item)
 
-    def _orphan(self, uid: str, item: _Item) -> Iterator[Action]:
-        dependents = [self._items[d] for d in self._dependents.get(uid, ()) if d in self._items]
+    def _orphan(self, item: _Item) -> Iterator[Action]:
+        dependents = self._dependents_of(item)
         for dependent in dependents:
-            yield self._disown(uid, dependent, {uid}, "its owner leaves it")
+            yield self._disown(item.uid, dependent, {item.uid}, "its owner leaves it")
         if not dependents:
-            yield self._drop_finalizer(uid, item, ORPHAN_DEPENDENTS)
+            yield self._drop_finalizer(item, ORPHAN_DEPENDENTS)
 
-    def _finish_foreground(self, uid: str, item: _Item) -> Iterator[Action]:
-        blocking = False
-        for name in self._dependents.get(uid, ()):
-            dependent = self._items.get(name)
-            if dependent is None or name == uid:  # who waits for himself waits for ever
-                continue
-            blocking |= any(o.uid == uid and o.block_owner_deletion for o in dependent.owners)
-            if not dependent.going:
-                self.queue.add(name)
-        if not blocking:
-            yield self._drop_finalizer(uid, item, FOREGROUND_DELETION)
+    def _finish_foreground(self, item: _Item) -> Iterator[Action]:
+        # Who waits for himself waits for ever.
+        others = [each for each in self._dependents_of(item) if each.uid != item.uid]
+        for each in others:
+            if not each.going:
+                self.queue.add(each.uid)
+        owners = (owner for each in others for owner in each.owners)
+        if not any(owner.uid == item.uid and owner.block_owner_deletion for owner in owners):
+            yield self._drop_finalizer(item, FOREGROUND_DELETION)
 
-    def _judge(self, uid: str, item: _Item) -> Iterator[Action]:
+    def _judge(self, item: _Item) -> Iterator[Action]:
         states: dict[str, set[str]] = {"solid": set(), "dangling": set(), "waiting": set()}
         for owner in item.owners:
             state = self._state(owner)
             if state is None:
-                yield from self._look_up(uid, item, owner)
+                yield from self._look_up(item, owner)
                 return
             states[state].add(owner.uid or "")
         waiting = states["waiting"]
         if states["solid"]:
             if gone := states["dangling"] | waiting:
-                yield self._disown(uid, item, gone, "some of its owners are gone")
+                yield self._disown(item.uid, item, gone, "some of its owners are gone")
             return
         propagation = "Background"
-        if waiting and self._dependents.get(uid):
+        if waiting and self._dependents.get(item.uid):
             propagation = "Foreground"
         elif ORPHAN_DEPENDENTS in (item.metadata.finalizers or ()):
             propagation = "Orphan"
-        if propagation == "Foreground" and self._closes_circle(uid, item):
+        if propagation == "Foreground" and self._closes_circle(item):
             owners = [{**msgspec.to_builtins(owner), "blockOwnerDeletion": False} for owner in item.owners]
             cause = "owners and dependents may form a circle"
-            yield owned_by(item.resource, item, owners, cause, key=(uid, ""))
+            yield owned_by(item.resource, item, owners, cause, key=(item.uid, ""))
             return
         cause = "its owners wait for it to go" if waiting else "its owners are gone"
-        yield delete(item.resource, item, cause, key=(uid, ""), propagation=propagation)
+        yield delete(item.resource, item, cause, key=(item.uid, ""), propagation=propagation)
 
-    def _closes_circle(self, uid: str, item: _Item) -> bool:
+    def _closes_circle(self, item: _Item) -> bool:
         """Whether what it owns waits in turn, so that none would ever go; it may be no circle after all."""
         blocks = any(owner.block_owner_deletion for owner in item.owners)
-        dependents = (self._items.get(name) for name in self._dependents.get(uid, ()))
-        return blocks and any(known is not None and known.holds(FOREGROUND_DELETION) for known in dependents)
+        return blocks and any(each.holds(FOREGROUND_DELETION) for each in self._dependents_of(item))
 
     def _state(self, owner: OwnerReference) -> str | None:
         uid = owner.uid or ""
@@ -177,13 +181,13 @@ class GarbageCollector(KeyedMachine[str]):
             return "dangling"
         return "solid" if uid in self._present else None
 
-    def _look_up(self, uid: str, item: _Item, owner: OwnerReference) -> Iterator[Action]:
+    def _look_up(self, item: _Item, owner: OwnerReference) -> Iterator[Action]:
         resource = self.resources.get((owner.api_version or "", owner.kind or ""))
         if resource is None or (resource.namespaced and not item.key[0]):
             return
         yield Get(
             resource=resource,
-            key=(uid, owner.uid or ""),
+            key=(item.uid, owner.uid or ""),
             at=(item.key[0] if resource.namespaced else "", owner.name or ""),
             why="an owner nobody has seen",
         )
@@ -194,17 +198,17 @@ class GarbageCollector(KeyedMachine[str]):
         owners = [msgspec.to_builtins(owner) for owner in item.owners if owner.uid not in gone]
         return owned_by(item.resource, item, owners, cause, key=(uid, ""))
 
-    def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:
-        return without_finalizer(item.resource, item, finalizer, f"{finalizer} is done", key=(uid, ""))
+    def _drop_finalizer(self, item: _Item, finalizer: str) -> Action:
+        return without_finalizer(item.resource, item, finalizer, f"{finalizer} is done", key=(item.uid, ""))
 
     def done(self, action: Action, outcome: Outcome) -> None:
         uid, owner = action.key  # what it is done for, and which of its owners is looked up
         if isinstance(action, Get):
             found = outcome.decode(PartialObjectMetadata).metadata.uid if outcome.ok else None
             if outcome.missing or (outcome.ok and found != owner):
-                self._remember(self._absent, owner)
+                self._absent[owner] = None
             elif outcome.ok:
-                self._remember(self._present, owner)
+                self._present[owner] = None
         settled = outcome.ok or outcome.missing
         self.queue.finished(uid, ok=settled, at=outcome.at, wait=outcome.retry_after)
         if isinstance(action, Get):

@@ -119,20 +119,17 @@ class SpreadGroups:
 # A replacement that did no good keeps its workload where it is, longer each time: so nobody moves in circles.
 
 RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
-_MOST_REPLACEMENTS = 100
 
 
 @dataclass(slots=True)
 class ReplacementMemory(ReturnMemory):
     """On which nodes the replacements of a workload's moved pods landed, and how often that did not help."""
 
-    _replacements: dict[str, str] = field(default_factory=dict)  # pod -> node
+    _replacements: Recent[str, str] = field(default_factory=lambda: Recent(100))  # pod -> node
 
     def keep(self, replacements: dict[str, str], now: float) -> None:
         """Remember replacements that landed where it helps."""
-        self._replacements |= replacements
-        while len(self._replacements) > _MOST_REPLACEMENTS:
-            del self._replacements[next(iter(self._replacements))]
+        self._replacements.update(replacements)
         self.moved = now
 
     def notice_lost(self, node: str | None, bound: Callable[[str], Pod | None], now: float) -> None:
@@ -140,11 +137,12 @@ class ReplacementMemory(ReturnMemory):
 
         All that are not where they landed are forgotten with it: a zone that is lost counts once.
         """
-        there = {
+        lost = {
             name: chosen
             for name, chosen in self._replacements.items()
-            if (pod := bound(name)) is not None and pod.spec.node_name == chosen
+            if (pod := bound(name)) is None or pod.spec.node_name != chosen
         }
-        if any(chosen == node for name, chosen in self._replacements.items() if name not in there):
-            self._replacements = there
+        if node in lost.values():
+            for name in lost:
+                del self._replacements[name]
             self.back_off(now)
