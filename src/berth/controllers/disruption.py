@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.workloads.pods import controller_among, wanted
+from berth.controllers.workloads.pods import wanted
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.disruption import wanted_pods
 from berth.kube.objects import (
@@ -84,8 +84,8 @@ class DisruptionController(Controller):
         return sum(sizes.values())
 
     def _workload_of(self, pod: LivePod) -> LiveWorkload | None:
-        found = controller_among(self.cache, pod.metadata, STATEFUL_SETS, REPLICA_SETS)
-        return (controller_among(self.cache, found.metadata, DEPLOYMENTS) if found else None) or found
+        found = self.cache.controller(pod.metadata, LiveWorkload, STATEFUL_SETS, REPLICA_SETS)
+        return (found and self.cache.controller(found.metadata, LiveWorkload, DEPLOYMENTS)) or found
 
     def _disrupted(
         self, key: Key, budget: PodDisruptionBudget, pods: list[LivePod], now: float

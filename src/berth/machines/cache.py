@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from berth.kube.api_resources import PODS, VIEWS, Resource
-from berth.kube.objects import Key, LivePod, View
+from berth.kube.objects import Key, LivePod, ObjectMeta, View
 from berth.kube.ownership import controller_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
@@ -84,6 +84,14 @@ class Cache:
     def orphans(self, resource: Resource, namespace: str | None, view: type[_V]) -> list[_V]:
         """The objects of a namespace that no controller owns."""
         return _viewed(self._orphans[resource].get(namespace or "", {}), resource, view)
+
+    def controller(self, metadata: ObjectMeta, view: type[_V], *resources: Resource) -> _V | None:
+        """The object that controls another one, if it is of one of these resources."""
+        owner = controller_of(metadata)
+        for resource in resources:
+            if owner is not None and owner.kind == resource.kind:
+                return self.get(resource, (metadata.namespace or "", owner.name or ""), view)
+        return None
 
     def pods_in(self, namespace: str) -> list[LivePod]:
         return list(self._pods_in.get(namespace, {}).values())

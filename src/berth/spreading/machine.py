@@ -9,6 +9,7 @@ StatefulSets and Jobs decide by themselves which pod goes: they have no such hoo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -42,12 +43,9 @@ class SpreadingMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        self.written = Counter(
-            "berth_deletion_costs_written", "Deletion costs given to pods.", registry=self.registry
-        )
-        self.failed = Counter(
-            "berth_deletion_costs_failed", "Deletion costs that could not be written.", registry=self.registry
-        )
+        counter = partial(Counter, registry=self.registry)
+        self.written = counter("berth_deletion_costs_written", "Deletion costs given to pods.")
+        self.failed = counter("berth_deletion_costs_failed", "Deletion costs that could not be written.")
 
 
 COMPONENT = "keep-spread"
@@ -60,7 +58,7 @@ _BACKOFF = Backoff(first=1.0, longest=60.0)
 
 
 class SpreadController(Collector):
-    """Writes the deletion costs of spread pods, and has groups that are uneven rebalanced.
+    """Writes the deletion costs of spread pods, and says who of uneven groups should move; it evicts nobody.
 
     Args:
         cache: What the watches have shown.
@@ -72,8 +70,8 @@ class SpreadController(Collector):
 
     Attributes:
         groups: The ReplicaSets whose pods are spread.
-        rebalancer: Who of them should move.
-        watches: Without Deployments while there is nothing to do but to take costs back.
+        rebalancer: Says who of them should move.
+        watches: Without Deployments and budgets while there is nothing to do but to take costs back.
     """
 
     name = COMPONENT
@@ -119,11 +117,9 @@ class SpreadController(Collector):
     def handle(self, event: Event) -> None:
         if event.resource == PODS:
             self._pod(event)
-            return
-        if event.resource == NODES:
-            if _matters(event):
-                self._changed.update(dict.fromkeys(self.groups.by_key))
-                self._changed_nodes[event.key[1]] = None
+        elif event.resource == NODES and _matters(event):
+            self._changed.update(dict.fromkeys(self.groups.by_key))
+            self._changed_nodes[event.key[1]] = None
         elif event.resource == BUDGETS:
             records = self.rebalancer.records.by_key.items()
             self._changed.update((key, None) for key, each in records if each.stays_because == BUDGET)
@@ -169,14 +165,10 @@ class SpreadController(Collector):
     def due(self) -> float | None:
         if self._changed or self._marked:
             return 0.0
-        if (
-            self._freed
-            and not self._draining
-            and any(key not in self._due for key in self.rebalancer.stuck())
-        ):
-            return 0.0
         if self._draining:
             return 0.0 if self._recorder.waiting else None
+        if self._freed and any(key not in self._due for key in self.rebalancer.stuck()):
+            return 0.0
         return earliest(min(self._due.values(), default=None), self._turn_due, self._recorder.due())
 
     def reconcile(self, now: float) -> list[Action]:
@@ -210,11 +202,11 @@ class SpreadController(Collector):
         return actions + self._recorder.take(now)
 
     def _gather(self, now: float) -> None:
-        """What changed is looked at in a moment, with all that changes until then."""
+        """Have what changed looked at in a moment, with all that changes until then."""
         self.rebalancer.nodes_changed(self._changed_nodes, now)
         self._changed_nodes.clear()
+        soon = now + self._settings.settle
         for key in self._changed:
-            soon = now + self._settings.settle
             self._due[key] = min(self._due.get(key, soon), soon)
         self._changed.clear()
         for key in self.rebalancer.stuck() if self._freed else ():
@@ -237,7 +229,7 @@ class SpreadController(Collector):
             self._due.setdefault(group.key, max(again, now + self._settings.settle))
 
     def _take_turns(self, now: float) -> None:
-        """Who moves next is decided once all are looked at whom the last move, or whatever was, concerns."""
+        """Decide who moves next, unless a group has yet to be looked at that the last move may concern."""
         known = max(now, self.rebalancer.records.replaced + self._settings.settle)
         if any(when <= known for when in self._due.values()):
             self._turn_due = None
@@ -246,9 +238,8 @@ class SpreadController(Collector):
         elif self._looked:
             self._looked = False
             moves = self.rebalancer.whole_plan()
-            for move in moves:
-                if move not in self._told_moves:
-                    self._tell(move)
+            for move in (move for move in moves if move not in self._told_moves):
+                self._tell(move)
             self._told_moves = moves
 
     def _tell_move(self, group: SpreadReplicaSet, record: SpreadRecord, now: float) -> None:
@@ -279,9 +270,8 @@ class SpreadController(Collector):
             yield from (self._take_back(pod) for pod in pods.values() if is_marked(pod))
             return
         oldest_first = sorted(pods, key=lambda name: (pods[name].metadata.creation_timestamp or "", name))
-        order = [
-            name for name in removal_order(self._mirror.cluster, oldest_first) if not is_foreign(pods[name])
-        ]
+        ranked = removal_order(self._mirror.cluster, oldest_first)
+        order = [name for name in ranked if not is_foreign(pods[name])]
         self._tell_foreign(group, len(pods) - len(order), now)
         current = {name: cost for name in order if (cost := own_cost(pods[name])) is not None}
         for name, cost in new_costs(order, current).items():
@@ -345,14 +335,11 @@ class SpreadController(Collector):
             ):
                 skew.add_metric((namespace, name, key, action, most), value)
         yield skew
-        records = list(self.rebalancer.records.by_key.values())
-        planned = "Pods that would be better off elsewhere, of workloads that may be moved."
-        yield GaugeMetricFamily(
-            "berth_rebalance_planned_moves", planned, value=sum(each.planned for each in records)
-        )
-        done = CounterMetricFamily("berth_rebalance_moves", "Moves whose replacement landed better.")
-        done.add_metric((), self.rebalancer.done)
-        yield done
+        planned = sum(each.planned for each in list(self.rebalancer.records.by_key.values()))
+        text = "Pods that would be better off elsewhere, of workloads that may be moved."
+        yield GaugeMetricFamily("berth_rebalance_planned_moves", text, value=planned)
+        text = "Moves whose replacement landed better."
+        yield CounterMetricFamily("berth_rebalance_moves", text, value=self.rebalancer.done)
         refused = CounterMetricFamily(
             "berth_rebalance_refusals", "Uneven groups that were not moved, by reason.", labels=("reason",)
         )

@@ -1,9 +1,8 @@
-"""Moves pods of groups that are uneven to where they are better off, one of a group at a time.
+"""Which pods of uneven groups should move, one of a group at a time; the machine that evicts moves them.
 
-It decides only who should move; the machine that evicts asks it, and has all the care: budgets, rates, halts,
-paces.  A group is looked at when something happened to it, to nodes, or to what stood in its way, and moved
-only while it is at rest and when it is its turn.  Where replacements went is remembered: one that did not
-help, or did not stay, keeps the whole workload where it is for a while, longer each time.
+A group is judged when something happened to it, to nodes, or to what stood in its way, and only while it is
+at rest and has its turn.  Where replacements went is remembered: one that did not help, or did not stay,
+keeps the whole workload where it is for a while, longer each time.
 """
 
 from __future__ import annotations
@@ -52,20 +51,19 @@ from berth.spreading.records import PATIENCE, SentMove, SpreadPhase, SpreadRecor
 
 # Why a group that is uneven stays as it is, besides what the engine says.
 BUDGET, NEW_NODE, BACKED_OFF, UNDER_WAY = "budget", "new-node", "backed-off", "under-way"
-# What a move of others may put an end to, and what a pod that goes, or a budget that changes.
+# Reasons that a move of another group may end, and those that a pod's going, or a changed budget, may.
 NOWHERE_BETTER = frozenset({NO_BETTER_PLACE, NO_NODE})
 STUCK = NOWHERE_BETTER | {BUDGET}
 
 _SENT = 30.0  # an eviction that was sent is seen by then
 _MOST_PLANNED = 50
-_MOST_ASKED = 20  # whether it is their turn, so that others come to theirs
-
+_MOST_ASKED = 20  # groups that are judged for their turn in one call, so that other machines get theirs
 
 TellTurn = Callable[[SpreadReplicaSet, SpreadRecord, float], None]
 
 
 class Rebalancer(MoveSource):
-    """Who should move.
+    """Says which pod of which group should move now; it evicts nobody, and changes no cluster.
 
     Attributes:
         plans: How many were made.
@@ -120,7 +118,6 @@ class Rebalancer(MoveSource):
         """The move of a pod as everything is now; None if it should stay."""
         group = self._groups.of(pod_key(pod))
         record = None if group is None else self.records.chosen.get(group.key)
-        # One whose request was not taken is asked again.
         if group is None or record is None or record.move is None or record.move.pod != pod:
             return None
         how = self.how(group)
@@ -221,10 +218,10 @@ class Rebalancer(MoveSource):
         ]
 
     def _ready_from(self, record: SpreadRecord) -> float:
-        """Judge a group whose turn it may be; until when it is better waited for, in the past for not at all.
+        """Judge a group whose turn it may be; until when to wait for it, `now` if it need not be waited for.
 
-        That is while its last replacement is not Ready yet and another pod is to follow, and while pods that
-        terminate keep it from what is best once they are gone.
+        It is waited for while its last replacement is not Ready and another pod is to follow, and while pods
+        that terminate keep it from what is best once they are gone.
         """
         group = self._groups.by_key[record.key]
         how = self.how(group)
@@ -268,10 +265,9 @@ class Rebalancer(MoveSource):
     def workload(self, group: SpreadReplicaSet) -> LiveWorkload | None:
         """The Deployment, or the ReplicaSet if it is nobody's."""
         replica_set = self._cache.get(REPLICA_SETS, group.key, LiveWorkload)
-        owner = controller_of(replica_set.metadata) if replica_set is not None else None
-        if owner is not None and owner.kind == DEPLOYMENTS.kind:
-            return self._cache.get(DEPLOYMENTS, (group.key[0], owner.name or ""), LiveWorkload) or replica_set
-        return replica_set
+        if replica_set is None:
+            return None
+        return self._cache.controller(replica_set.metadata, LiveWorkload, DEPLOYMENTS) or replica_set
 
     def how(self, group: SpreadReplicaSet) -> Rebalance:
         """What the workload says, or else the settings."""
@@ -323,8 +319,7 @@ class Rebalancer(MoveSource):
         owner = controller_of(replica_set.metadata)
         if owner is None or owner.kind != DEPLOYMENTS.kind:
             return False
-        key = (replica_set.metadata.namespace or "", owner.name or "")
-        deployment = self._cache.get(DEPLOYMENTS, key, LiveWorkload)
+        deployment = self._cache.controller(replica_set.metadata, LiveWorkload, DEPLOYMENTS)
         if deployment is None or not _stays(deployment, owner.uid):
             return True
         others = self._cache.owned(REPLICA_SETS, owner.uid, LiveWorkload)

@@ -212,16 +212,15 @@ class DaemonSetController(WorkloadController):
         eligibility = self._wants(daemon_set)
         total = sum(eligibility.of(node).starts for node in self.cache.all(NODES, Node))
         budget = max(resolved(given.max_unavailable, total, default=1, up=True), 1)
-        minimum = daemon_set.spec.min_ready_seconds or 0
         old: list[LivePod] = []
         for pods in by_node.values():
             living = _staying(pods)
-            if not any(is_available(pod, minimum, now) for pod in living):
+            if not any(is_available(pod, daemon_set, now) for pod in living):
                 budget -= 1
             old += [pod for pod in living if hash_of(pod) != found.hash]
         # What is unavailable already costs nothing more.
-        unavailable = [pod for pod in old if not is_available(pod, minimum, now)]
-        available = [pod for pod in old if is_available(pod, minimum, now)]
+        unavailable = [pod for pod in old if not is_available(pod, daemon_set, now)]
+        available = [pod for pod in old if is_available(pod, daemon_set, now)]
         plan.remove([*unavailable, *available[: max(budget, 0)]], "it has an older revision")
 
     # --- doing --------------------------------------------------------------------------------------
@@ -252,7 +251,6 @@ class DaemonSetController(WorkloadController):
         self, daemon_set: LiveWorkload, by_node: _ByNode, found: History, now: float
     ) -> Iterator[Action]:
         eligibility = self._wants(daemon_set)
-        minimum = daemon_set.spec.min_ready_seconds or 0
         status = dict.fromkeys(_COUNTS, 0)
         for node in self.cache.all(NODES, Node):
             pods = _staying(by_node.get(node.metadata.name or "", []))
@@ -264,10 +262,10 @@ class DaemonSetController(WorkloadController):
                 pod = min(pods, key=lambda pod: created_at(pod.metadata))
                 status["currentNumberScheduled"] += 1
                 status["numberReady"] += is_ready(pod)
-                status["numberAvailable"] += is_available(pod, minimum, now)
+                status["numberAvailable"] += is_available(pod, daemon_set, now)
                 status["updatedNumberScheduled"] += hash_of(pod) == found.hash
         everything = [pod for pods in by_node.values() for pod in pods]
-        self.queue.put_off(key_of(daemon_set.metadata), next_available(everything, minimum, now), now)
+        self.queue.put_off(key_of(daemon_set.metadata), next_available(everything, daemon_set, now), now)
         status["numberUnavailable"] = status["desiredNumberScheduled"] - status["numberAvailable"]
         status["observedGeneration"] = daemon_set.metadata.generation or 0
         if is_news(daemon_set, status):

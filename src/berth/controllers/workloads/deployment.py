@@ -11,7 +11,7 @@ import msgspec
 
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.deployment_sets import REVISION, DeploymentSets, Sizes, revision
-from berth.controllers.workloads.pods import controller_among, wanted
+from berth.controllers.workloads.pods import wanted
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of
@@ -35,7 +35,7 @@ class DeploymentController(WorkloadController):
             super().handle(event)
         elif event.change == DELETED:
             # A Recreate deployment waits for the last old pod to go.
-            replica_set = controller_among(self.cache, event.object.metadata, REPLICA_SETS)
+            replica_set = self.cache.controller(event.object.metadata, LiveWorkload, REPLICA_SETS)
             above = controller_of(replica_set.metadata) if replica_set else None
             if above is not None and above.kind == DEPLOYMENTS.kind:
                 self.queue.add((event.key[0], above.name or ""))

@@ -8,11 +8,10 @@ from typing import Any
 from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
-from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.ownership import owner_reference
 from berth.kube.pods import deletion_cost_of, is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
 from berth.kube.well_known import PENDING, READY, RUNNING, TRUE, UNKNOWN
-from berth.machines.cache import Cache
 from berth.machines.requests import new_object
 
 
@@ -20,18 +19,9 @@ def wanted(workload: LiveWorkload) -> int:
     return or_one(workload.spec.replicas)
 
 
-def controller_among(cache: Cache, metadata: ObjectMeta, *resources: Resource) -> LiveWorkload | None:
-    """The workload that controls an object, if it is of one of these resources."""
-    owner = controller_of(metadata)
-    for resource in resources:
-        if owner is not None and owner.kind == resource.kind:
-            return cache.get(resource, (metadata.namespace or "", owner.name or ""), LiveWorkload)
-    return None
-
-
-def available_at(pod: LivePod, min_ready: int) -> float | None:
-    """When the pod is or will be available; None as long as it is not ready."""
-    ready = pod_condition(pod, READY)
+def available_at(pod: LivePod, workload: LiveWorkload) -> float | None:
+    """When a pod of the workload is or will be available; None as long as it is not ready."""
+    ready, min_ready = pod_condition(pod, READY), workload.spec.min_ready_seconds or 0
     if ready is None or ready.status != TRUE:
         return None
     if not min_ready:
@@ -39,14 +29,14 @@ def available_at(pod: LivePod, min_ready: int) -> float | None:
     return seconds(ready.last_transition_time) + min_ready if ready.last_transition_time else None
 
 
-def is_available(pod: LivePod, min_ready: int, now: float) -> bool:
-    when = available_at(pod, min_ready)
+def is_available(pod: LivePod, workload: LiveWorkload, now: float) -> bool:
+    when = available_at(pod, workload)
     return when is not None and when <= now
 
 
-def next_available(pods: list[LivePod], min_ready: int, now: float) -> float | None:
+def next_available(pods: list[LivePod], workload: LiveWorkload, now: float) -> float | None:
     """When the next of the pods becomes available by waiting alone."""
-    times = (available_at(pod, min_ready) for pod in pods) if min_ready else ()
+    times = (available_at(pod, workload) for pod in pods) if workload.spec.min_ready_seconds else ()
     return min((when for when in times if when is not None and when > now), default=None)
 
 

@@ -86,7 +86,7 @@ class ReplicaSetController(WorkloadController):
     # --- status -----------------------------------------------------------------------------------
 
     def _status(self, replica_set: LiveWorkload, active: list[LivePod], now: float) -> Iterator[Action]:
-        key, minimum = key_of(replica_set.metadata), replica_set.spec.min_ready_seconds or 0
+        key = key_of(replica_set.metadata)
         if len(active) >= wanted(replica_set):
             self._failure.pop(key, None)
         conditions = Conditions(replica_set.status.conditions, now)
@@ -101,10 +101,10 @@ class ReplicaSetController(WorkloadController):
                 template_labels.items() <= (pod.metadata.labels or {}).items() for pod in active
             ),
             "readyReplicas": sum(map(is_ready, active)),
-            "availableReplicas": sum(is_available(pod, minimum, now) for pod in active),
+            "availableReplicas": sum(is_available(pod, replica_set, now) for pod in active),
             "observedGeneration": replica_set.metadata.generation or 0,
         }
-        self.queue.put_off(key, next_available(active, minimum, now), now)
+        self.queue.put_off(key, next_available(active, replica_set, now), now)
         if is_news(replica_set, status) or conditions.changed:
             status["conditions"] = conditions.list() or None
             yield status_patch(REPLICA_SETS, replica_set, status)

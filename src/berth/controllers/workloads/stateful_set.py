@@ -133,8 +133,7 @@ class _Set:
         return strategy is None or strategy.type != "OnDelete"
 
     def healthy(self, pod: LivePod, now: float) -> bool:
-        minimum = self.item.spec.min_ready_seconds or 0
-        return phase(pod) == RUNNING and is_available(pod, minimum, now) and not is_terminating(pod)
+        return phase(pod) == RUNNING and is_available(pod, self.item, now) and not is_terminating(pod)
 
 
 class StatefulSetController(WorkloadController):
@@ -242,13 +241,12 @@ class StatefulSetController(WorkloadController):
 
     def _status(self, this: _Set, now: float) -> Iterator[Action]:
         item, pods = this.item, list(this.pods.values())
-        minimum = item.spec.min_ready_seconds or 0
         living = [pod for pod in pods if not is_terminating(pod)]
         status = {
             "observedGeneration": item.metadata.generation or 0,
             "replicas": len(pods),
             "readyReplicas": sum(is_ready(pod) for pod in living),
-            "availableReplicas": sum(is_available(pod, minimum, now) for pod in living),
+            "availableReplicas": sum(is_available(pod, item, now) for pod in living),
             "currentReplicas": sum(hash_of(pod) == this.current for pod in living),
             "updatedReplicas": sum(hash_of(pod) == this.update for pod in living),
             "currentRevision": this.current,
@@ -259,6 +257,6 @@ class StatefulSetController(WorkloadController):
         complete = all(status[name] == size for name in ("updatedReplicas", "readyReplicas", "replicas"))
         if this.rolls and complete:
             status["currentReplicas"], status["currentRevision"] = status["updatedReplicas"], this.update
-        self.queue.put_off(this.key, next_available(living, minimum, now), now)
+        self.queue.put_off(this.key, next_available(living, item, now), now)
         if is_news(item, status):
             yield status_patch(STATEFUL_SETS, item, dict(status))

@@ -216,10 +216,8 @@ class JobController(WorkloadController):
         self.queue.add(key)
 
     def _has_job(self, pod: LivePod) -> bool:
-        owner = controller_of(pod.metadata)
-        if owner is None or owner.kind != JOBS.kind:
-            return False
-        return _uid(self.cache.look(JOBS, (pod.metadata.namespace or "", owner.name or ""))) == owner.uid
+        owner, job = controller_of(pod.metadata), self.cache.controller(pod.metadata, LiveJob, JOBS)
+        return owner is not None and job is not None and job.metadata.uid == owner.uid
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         found = (self.cache.get(PODS, pod, LivePod) for pod in self._strays.pop(key, ()))
