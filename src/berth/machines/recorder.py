@@ -13,10 +13,11 @@ from operator import itemgetter
 from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
-from berth.kube.objects import Key, RawObject
+from berth.kube.objects import Key, ObjectMeta, RawObject
 from berth.kube.times import stamp
 from berth.machines.contract import Action, Create, Outcome, Patch, Purpose
 from berth.machines.rates import Backoff, Recent, TokenBucket
+from berth.machines.requests import object_reference
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25
@@ -234,15 +235,8 @@ class Recorder:
         return bucket.take(now)
 
 
-def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 - an ObjectMeta view
-    given = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "namespace": metadata.namespace,
-        "uid": metadata.uid,
-        "resourceVersion": metadata.resource_version,
-    }
+def _reference(resource: Resource, metadata: ObjectMeta) -> RawObject:
+    given = {**object_reference(resource, metadata), "resourceVersion": metadata.resource_version}
     return {name: value for name, value in given.items() if value}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Condition, Key, RawObject, View, key_of
+from berth.kube.objects import Condition, Key, ObjectMeta, RawObject, View, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
@@ -57,23 +57,25 @@ def delete(
     cause: str,
     *,
     key: Key | None = None,
-    grace: int | None = None,
-    propagation: str | None = None,
+    **more: Any,  # noqa: ANN401 - of a Delete
 ) -> Delete:
     """The object is to go, if it is still the one that was seen."""
     own = key_of(item.metadata)
-    return Delete(
-        resource=resource,
-        key=key or own,
-        at=own,
-        uid=item.metadata.uid,
-        grace=grace,
-        propagation=propagation,
-        why=cause,
-    )
+    return Delete(resource=resource, key=key or own, at=own, uid=item.metadata.uid, why=cause, **more)
 
 
-# --- new objects ----------------------------------------------------------------------------------
+# --- objects --------------------------------------------------------------------------------------
+
+
+def object_reference(resource: Resource, metadata: ObjectMeta) -> RawObject:
+    """A reference by which one object names another."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "namespace": metadata.namespace,
+        "uid": metadata.uid,
+    }
 
 
 def new_object(resource: Resource, metadata: RawObject, **content: Any) -> RawObject:  # noqa: ANN401 - JSON

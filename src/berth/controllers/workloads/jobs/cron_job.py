@@ -18,7 +18,7 @@ from berth.kube.workloads.cron_schedule import Interval, Schedule, ScheduleError
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.requests import child_of, create, delete, status_patch
+from berth.machines.requests import child_of, create, delete, object_reference, status_patch
 
 _MOST_MISSED = 100
 _NAME_LENGTH = 52
@@ -103,16 +103,8 @@ class CronJobController(Controller):
                     yield delete(JOBS, job, "beyond the history limit", key=key, propagation="Background")
 
     def _status(self, item: LiveCronJob, active: list[LiveJob], scheduled: float | None) -> Iterator[Action]:
-        references = [
-            {
-                "apiVersion": JOBS.api_version,
-                "kind": JOBS.kind,
-                "name": job.metadata.name,
-                "namespace": job.metadata.namespace,
-                "uid": job.metadata.uid,
-            }
-            for job in sorted(active, key=lambda job: job.metadata.name or "")
-        ]
+        ordered = sorted(active, key=lambda job: job.metadata.name or "")
+        references = [object_reference(JOBS, job.metadata) for job in ordered]
         status: RawObject = {}
         if [r["uid"] for r in references] != [r.get("uid") for r in item.status.active or ()]:
             status["active"] = references or None
