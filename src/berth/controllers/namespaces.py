@@ -19,11 +19,8 @@ from berth.machines.requests import Conditions, create, new_object, status_patch
 
 FINALIZER = "kubernetes"
 _WAIT = 1.0  # seconds until it is told again what is left
-_FAILURE, _CONTENT, _FINALIZERS = (
-    "NamespaceDeletionContentFailure",
-    "NamespaceContentRemaining",
-    "NamespaceFinalizersRemaining",
-)
+_FAILURE, _CONTENT = "NamespaceDeletionContentFailure", "NamespaceContentRemaining"
+_FINALIZERS = "NamespaceFinalizersRemaining"
 # What is said of a namespace that is being deleted, while there is nothing worse to say.
 _FINE = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
@@ -175,10 +172,7 @@ class NamespaceController(Controller):
 
 
 class RootCertificatePublisher(Controller):
-    """Keeps the ConfigMap that says who vouches for the API server in every namespace.
-
-    Whoever changes or deletes it.
-    """
+    """Keeps the ConfigMap that says who vouches for the API server in every namespace, whoever changes it."""
 
     name = "root-ca-certificate-publisher-controller"
     watches = (NAMESPACES, CONFIG_MAPS)

@@ -38,9 +38,7 @@ _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
 class NodeLifecycle(Controller):
-    """Tells by conditions and taints which nodes are ready and which are not heard of.
-
-    Taints follow what nodes report.
+    """Says by conditions and taints which nodes are ready and which are not heard of; it removes no pod.
 
     Attributes:
         _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
@@ -158,10 +156,7 @@ ORPHAN_GRACE = 20.0
 
 
 class TaintEviction(Controller):
-    """Removes pods that do not tolerate a taint, at once or when their toleration runs out.
-
-    And those that were left on a node that no longer exists.
-    """
+    """Removes pods whose toleration of a taint runs out, or who have none, and those whose node is gone."""
 
     name = "taint-eviction-controller"
     watches = (PODS, NODES)
@@ -199,9 +194,8 @@ class TaintEviction(Controller):
             return
         message = "Taint manager: deleting due to NoExecute taint"
         yield from self._remove(key, pod, "DeletionByTaintManager", message, now)
-        self.recorder.record(
-            now, PODS, pod, NORMAL, "TaintManagerEviction", f"Marking for deletion Pod {key[0]}/{key[1]}"
-        )
+        message = f"Marking for deletion Pod {key[0]}/{key[1]}"
+        self.recorder.record(now, PODS, pod, NORMAL, "TaintManagerEviction", message)
 
     def _orphan(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         if self.queue.put_off(key, self._lost.setdefault(key, now) + ORPHAN_GRACE, now):

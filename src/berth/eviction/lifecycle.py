@@ -77,12 +77,12 @@ _RULES_HOLD = ("False", "AffinityRulesHold", "The affinity rules of the pod hold
 
 
 class EvictionLifecycle:
-    """Changes the phase of records, which nobody else does."""
+    """Changes the phase of records, which nobody else does; who calls has asked the rules and the gates."""
 
     def __init__(
-        self, state: EvictionState, gates: EvictionGates, reports: EvictionReports, *, asks: bool = False
+        self, state: EvictionState, gates: EvictionGates, reports: EvictionReports, *, asks: bool
     ) -> None:
-        self._asks = asks
+        self._asks = asks  # for evictions by EvictionRequests
         self._state = state
         self._gates = gates
         self._reports = reports
@@ -90,7 +90,6 @@ class EvictionLifecycle:
     # --- towards the eviction -----------------------------------------------------------------------
 
     def plan(self, record: PodRecord, planned: PlannedEviction, pod: LivePod) -> None:
-        """The pod has to go."""
         record.attempt = EvictionAttempt(planned, pod)
         self._to(record, WAITING, {STAYING})
 
@@ -114,12 +113,10 @@ class EvictionLifecycle:
         self._to(record, MARKED, {MARKING})
 
     def check_node(self, record: PodRecord) -> None:
-        """Read the pod's node once more, from the server."""
         self._to(record, CHECKING, {MARKED})
         self._ask(Get, record, resource=NODES, at=("", record.node))
 
     def node_confirmed(self, record: PodRecord) -> None:
-        """The node is as the watch has shown it."""
         self._to(record, CHECKED, {CHECKING})
 
     def evict(self, record: PodRecord) -> None:
@@ -183,12 +180,10 @@ class EvictionLifecycle:
         self._reports.refused(attempt, outcome)
 
     def hold(self, record: PodRecord) -> None:
-        """The pod's domain was halted on its way."""
         self._gates.turn_back(_attempt_of(record))
         self._to(record, WAITING, ANSWERED)
 
     def still_there(self, record: PodRecord) -> None:
-        """The eviction was accepted, and the pod does not terminate."""
         self._to(record, WAITING, {EVICTED})
 
     def cancel(self, record: PodRecord, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Taking pods from the queue: they get a node and are bound, or it is told why not and room may be made."""
+"""Cycles of pods from the queue: they get a node and are bound, or are told why not, and room may be made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH = 64
 
 
 class SchedulingCycle:
-    """Finds nodes for pods, one class of pods or one group at a time."""
+    """Finds nodes for pods, one class of pods or one group at a time; it sends no binding itself."""
 
     def __init__(self, state: SchedulerState, binding: BindingCycle, preemptor: Preemptor) -> None:
         self._state = state
@@ -193,7 +193,7 @@ class SchedulingCycle:
 
 
 class Placer:
-    """Asks the engine for nodes, with what is nominated taken into account."""
+    """Asks the engine for nodes, with what is nominated taken into account; it binds nobody."""
 
     def __init__(self, mirror: Mirror, nominations: Nominations) -> None:
         self._mirror = mirror

@@ -262,11 +262,9 @@ class GroupAnnouncements:
         waiting, self._waiting = self._waiting, {}
         for key in waiting:
             record = self._queue.pending(key)
-            if (
-                record is not None
-                and record.phase is SchedulingPhase.GATED
-                and not record.pod.spec.scheduling_gates
-            ):
+            if record is None or record.pod.spec.scheduling_gates:
+                continue
+            if record.phase is SchedulingPhase.GATED:
                 self._queue.activate(record, now)
 
     # --- deciding -----------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ _log = logging.getLogger(__name__)
 class Scheduler:
     """Gives pods without a node one: queues them, decides, makes room by preemption, and binds.
 
+    Pods of schedulers that it has no profile for only count where they are.
+
     Attributes:
         state: Everything it knows.
     """
@@ -90,7 +92,7 @@ class Scheduler:
         self._scheduling = SchedulingCycle(state, self._binding, self._preemptor)
 
     def drain(self) -> None:
-        """Finish what was begun and begin nothing."""
+        """Place nobody any more and repeat no binding; what was decided is still sent and told."""
         self._draining = True
 
     # --- keeping up ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Making room for a pod of higher priority: who goes, and how they are told."""
+"""Room for pods of higher priority: who goes for them, and how they are told."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from berth.engine.placement.group_placement import NoNode
-from berth.engine.placement.preemption import (
-    NEVER,
-    TERMINATING,
-    Preemption,
-    PreemptionMemory,
-    preempt,
-)
+from berth.engine.placement.preemption import NEVER, TERMINATING, Preemption, PreemptionMemory, preempt
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
@@ -34,7 +28,7 @@ REASON = "PreemptionByScheduler"
 
 
 class Preemptor:
-    """Evicts pods of lower priority: they are told first, and then deleted."""
+    """Has pods of lower priority deleted where that makes room, once they were told; it places nobody."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state

@@ -373,13 +373,13 @@ class SchedulingQueue:
         for key, record in self.pods.items():
             phase = record.phase
             timed = record.again is not None or record.deadline is not None
+            is_active = phase is SchedulingPhase.ACTIVE
+            waits = phase in (SchedulingPhase.BACKOFF, SchedulingPhase.UNSCHEDULABLE)
             places = {
                 "the phase of a step": phase is SchedulingPhase.SCHEDULING,
-                "the heap": (key in heap) != (phase is SchedulingPhase.ACTIVE),
-                "the peers": (key in peers)
-                != (phase is SchedulingPhase.ACTIVE and record.pod_class is not None),
-                "the timers": (key in timers)
-                != (phase in (SchedulingPhase.BACKOFF, SchedulingPhase.UNSCHEDULABLE)),
+                "the heap": (key in heap) != is_active,
+                "the peers": (key in peers) != (is_active and record.pod_class is not None),
+                "the timers": (key in timers) != waits,
                 "the unschedulable": (key in aside) != (phase is SchedulingPhase.UNSCHEDULABLE),
                 "the assumed": (self.assumed.get(key) is record) != (phase in ASSUMED),
                 "the node": (record.node is not None) != (phase in ASSUMED),

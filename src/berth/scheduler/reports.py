@@ -1,4 +1,4 @@
-"""What people are told: the conditions of pods and of groups, and the events of pods."""
+"""What people are told of pods: conditions, events and log entries; and how conditions get written."""
 
 from __future__ import annotations
 

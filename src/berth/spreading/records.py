@@ -126,7 +126,6 @@ class SpreadRecords:
         self.revision += record.phase is CHOSEN
 
     def choose(self, record: SpreadRecord, now: float) -> None:
-        """Its turn has come."""
         self._last, record.chosen_at = record.key, now
         self._to(record, CHOSEN, {WAITING})
 
@@ -148,12 +147,10 @@ class SpreadRecords:
         self._to(record, LANDED, {MOVING})
 
     def settle(self, record: SpreadRecord) -> None:
-        """Nothing of it is under way any more."""
         record.move, record.planned, record.sent = None, 0, None
         self._to(record, RESTING, _UNDER_WAY)
 
     def rest(self, record: SpreadRecord) -> None:
-        """Nobody of it is to move."""
         record.move, record.planned = None, 0
         if record.phase is not RESTING:
             self._to(record, RESTING, _HAVE_A_MOVE)
@@ -183,7 +180,7 @@ class SpreadRecords:
         return until if now < until else None
 
     def begin_anew(self) -> None:
-        """Nobody has anybody to move: the circle begins anew."""
+        """Nobody has anybody to move: whose turn it was does not matter any more."""
         self._last = None
 
     # --- proof --------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ class DaemonSetController(WorkloadController):
     def _update(
         self, daemon_set: LiveWorkload, by_node: _ByNode, found: History, plan: _Plan, now: float
     ) -> None:
-        """Replace pods of older revisions: surplus pods first where surging is allowed."""
+        """Replace pods of older revisions, as many at a time as may be unavailable; it does not surge."""
         strategy = daemon_set.spec.update_strategy
         if strategy is not None and strategy.type == "OnDelete":
             return
