@@ -180,13 +180,10 @@ class ViolationDetector:
 
     def has_to_go(self, record: PodRecord) -> bool:
         """Whether a pod has to go, by what is known at this moment."""
-        if (
-            record.attempt is None
-            or not self._state.is_current(record)
-            or self._state.pod(record.name) is None
-        ):
+        attempt = record.attempt
+        if attempt is None or not self._state.is_current(record) or self._state.pod(record.name) is None:
             return False
-        planned = record.attempt.planned
+        planned = attempt.planned
         if planned.move is not None:
             return self._state.moves.wants(record.name)
         return any(self._demands(record.name, violation) for violation in planned.violations)

@@ -285,13 +285,10 @@ class Evictor:
         """Compare a node as the server has it with the watch; if they differ, the watch is behind."""
         nodes = self._state.mirror.cluster.nodes
         slot = nodes.slot_of.get(record.node)
+        seen = None if slot is None else nodes.labels[slot] or {}
         if not outcome.ok and not outcome.missing:
             self._lifecycle.refused(record, outcome)
-        elif (
-            outcome.ok
-            and slot is not None
-            and (outcome.decode(Node).metadata.labels or {}) == (nodes.labels[slot] or {})
-        ):
+        elif outcome.ok and (outcome.decode(Node).metadata.labels or {}) == seen:
             self._lifecycle.node_confirmed(record)
         else:
             self._lifecycle.changed(record, outcome.at)

@@ -93,10 +93,8 @@ class AffinityEviction(Collector):
             return
         self._detector.handle(event)
         if event.resource == PODS:
-            name = f"{event.key[0]}/{event.key[1]}"
-            self._look |= self._gates.under_way.concerns(
-                event.object, halts=bool(self.halts.halts)
-            ) or self._evictor.awaits(name)
+            is_waited_for = self._gates.under_way.concerns(event.object, halts=bool(self.halts.halts))
+            self._look |= is_waited_for or self._evictor.awaits("/".join(event.key))
         elif event.resource == NODES:
             self._domains.handle(event)
             self.plan.node_changed(event.old, event.object)

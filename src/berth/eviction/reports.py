@@ -13,13 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from berth.engine.execution.eviction_ceiling import Halt, name_of
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
-from berth.eviction.state import (
-    NODE_KIND,
-    POD_KIND,
-    SPREAD_KIND,
-    EvictionAttempt,
-    PlannedEviction,
-)
+from berth.eviction.state import NODE_KIND, POD_KIND, SPREAD_KIND, EvictionAttempt, PlannedEviction
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import NODE_AFFINITY_EVICTION, POD_AFFINITY_EVICTION
 from berth.kube.objects import LivePod, Namespace, Node

@@ -196,9 +196,6 @@ class OpenViolations:
         self.counts: Counter[str] = Counter()
         self.revision = 0
 
-    def __contains__(self, pod: str) -> bool:
-        return pod in self._open
-
     def on(self, node: str) -> Iterable[str]:
         """The pods of a node that break rules."""
         return self._on.get(node, ())

@@ -50,7 +50,6 @@ def running_status(pod: LivePod, now: float, host: str, address: str, count: int
     started = (pod.status.start_time if pod.status else None) or stamp(now)
     conditions = _conditions(dict.fromkeys(_EVERY, TRUE), now)
     conditions.insert(-1, ready_condition(pod, now))
-    init = pod.spec.init_containers or []
     status: RawObject = {
         "phase": RUNNING,
         "conditions": conditions,
@@ -60,16 +59,13 @@ def running_status(pod: LivePod, now: float, host: str, address: str, count: int
         "podIPs": [{"ip": address}],
         "startTime": started,
         "containerStatuses": [
-            _container(pod, c, {"running": {"startedAt": stamp(now)}}, count=count)
-            for c in pod.spec.containers or ()
+            _container(pod, c, _running(now), count=count, ready=True) for c in pod.spec.containers or ()
         ],
     }
-    if init:
+    if pod.spec.init_containers:
         status["initContainerStatuses"] = [
-            _container(pod, c, {"running": {"startedAt": stamp(now)}})
-            if is_sidecar(c)
-            else _container(pod, c, _terminated(0, now), ready=True)
-            for c in init
+            _container(pod, c, _running(now) if is_sidecar(c) else _terminated(0, now), ready=True)
+            for c in pod.spec.init_containers
         ]
     return status
 
@@ -104,7 +100,7 @@ def finished_status(
         "phase": phase,
         "conditions": _conditions(states, now, reasons),
         "containerStatuses": [
-            _container(pod, c, _terminated(exit_code, now), count=restarts(pod))
+            _container(pod, c, _terminated(exit_code, now), count=restarts(pod), ready=False)
             for c in pod.spec.containers or ()
         ],
     }
@@ -137,28 +133,25 @@ def _conditions(states: dict[str, str], now: float, reasons: dict[str, str] | No
     ]
 
 
+def _running(now: float) -> RawObject:
+    return {"running": {"startedAt": stamp(now)}}
+
+
 def _terminated(code: int, now: float) -> RawObject:
-    return {
-        "terminated": {
-            "exitCode": code,
-            "reason": "Completed" if code == 0 else "Error",
-            "startedAt": stamp(now),
-            "finishedAt": stamp(now),
-        }
-    }
+    reason, at = "Error" if code else "Completed", stamp(now)
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": at, "finishedAt": at}}
 
 
 def _container(
-    pod: LivePod, container: Container, state: RawObject, *, ready: bool | None = None, count: int = 0
+    pod: LivePod, container: Container, state: RawObject, *, ready: bool, count: int = 0
 ) -> RawObject:
-    runs = "running" in state
     return {
         "name": container.name,
         "image": container.image or "",
         "imageID": f"hollow://{container.image or ''}",
         "containerID": f"hollow://{pod.metadata.uid}/{container.name}/{count}",
-        "ready": runs if ready is None else ready,
-        "started": runs,
+        "ready": ready,
+        "started": "running" in state,
         "restartCount": count,
         "state": state,
         "lastState": {},

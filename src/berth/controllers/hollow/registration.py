@@ -65,16 +65,11 @@ def _node(shape: Shape, number: int) -> RawObject:
 
 
 def _capacity(shape: Shape) -> dict[str, str]:
-    return {
-        CPU: shape.cpu,
-        MEMORY: shape.memory,
-        EPHEMERAL_STORAGE: shape.storage,
-        PODS: str(shape.pods),
-    }
+    return {CPU: shape.cpu, MEMORY: shape.memory, EPHEMERAL_STORAGE: shape.storage, PODS: str(shape.pods)}
 
 
 def adopted(node: Node, index: int, release: str, now: float) -> tuple[RawObject, RawObject]:
-    """The labels and the status by a kubelet of a node that somebody else created: what it says stays."""
+    """Labels and status that a kubelet gives a node of somebody else's making; what it says stays."""
     name = node.metadata.name or ""
     labels = {**_own_labels(name), **(node.metadata.labels or {}), LABEL: "true"}
     status, given = _reported(name, index, release, now), node.status

@@ -282,18 +282,16 @@ class UnmatchedPolicies(Controller):
             self._since.pop(event.key, None)
             self.queue.add(event.key)
 
-    def sync(self, key: Key, now: float) -> Iterator[Action]:
+    def sync(self, key: Key, now: float) -> Iterable[Action]:
         resource = POLICIES if key[0] else CLUSTER_POLICIES
         policy = self.cache.get(resource, key, LivePolicy)
-        if policy is None:
-            return
-        if self.queue.put_off(key, self._since.setdefault(key, now) + GRACE, now):
-            return
+        if policy is None or self.queue.put_off(key, self._since.setdefault(key, now) + GRACE, now):
+            return ()
         selectors = policy.spec.resource_selectors or []
         if not any(map(self._finds, selectors)):
             message = " ".join(self._reasons(selectors))
             self.recorder.record(now, resource, policy, WARNING, REASON, message)
-        yield from ()
+        return ()
 
     def _finds(self, selector: ResourceSelector) -> bool:
         resource = self._kinds.get((selector.api_version or "", selector.kind or ""))

@@ -65,19 +65,11 @@ class ReplicaSetController(WorkloadController):
 
     def _neighbours(self, replica_set: LiveWorkload, active: list[LivePod]) -> dict[str, int]:
         """How many pods of the same workload run on each node, over all its ReplicaSets."""
-        owner = controller_of(replica_set.metadata)
-        siblings = (
-            self.cache.owned(REPLICA_SETS, owner.uid, LiveWorkload) if owner is not None else [replica_set]
-        )
-        nodes: Counter[str] = Counter()
-        for sibling in siblings:
-            owned = (
-                active
-                if sibling.metadata.uid == replica_set.metadata.uid
-                else self.cache.owned(PODS, sibling.metadata.uid, LivePod)
-            )
-            nodes.update(pod.spec.node_name for pod in owned if pod.spec.node_name and is_active(pod))
-        return nodes
+        owner, pods = controller_of(replica_set.metadata), list(active)
+        for sibling in self.cache.owned(REPLICA_SETS, owner.uid, LiveWorkload) if owner is not None else ():
+            if sibling.metadata.uid != replica_set.metadata.uid:
+                pods += self.cache.owned(PODS, sibling.metadata.uid, LivePod)
+        return Counter(pod.spec.node_name for pod in pods if pod.spec.node_name and is_active(pod))
 
     def creation_failed(self, item: LiveWorkload, action: Create, outcome: Outcome) -> None:
         self._failure[action.key] = outcome.message

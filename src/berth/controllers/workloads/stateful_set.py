@@ -14,7 +14,7 @@ from berth.controllers.workloads.pods import is_available, next_available, pod_f
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.kube.amounts.integers import integer
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim, RawObject, key_of
+from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
 from berth.kube.well_known import POD_INDEX, POD_NAME, REVISION_HASH, RUNNING
 from berth.machines.contract import Action, Create, Outcome
@@ -212,8 +212,7 @@ class StatefulSetController(WorkloadController):
         missing = [
             action
             for action in claims_of(item, number)
-            if self.cache.get(CLAIMS, (this.key[0], action.body["metadata"]["name"]), PersistentVolumeClaim)
-            is None
+            if self.cache.look(CLAIMS, (this.key[0], action.body["metadata"]["name"])) is None
         ]
         if missing:
             yield from missing
