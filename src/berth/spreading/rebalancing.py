@@ -120,20 +120,17 @@ class Rebalancer(MoveSource):
         record = None if group is None else self.records.chosen.get(group.key)
         if group is None or record is None or record.move is None or record.move.pod != pod:
             return None
-        how = self.how(group)
-        if how.policy is RebalancePolicy.OFF or self._unrest(group):
+        if self._how(group).policy is RebalancePolicy.OFF or self._unrest(group):
             return None
-        move = self._next(group, how, (pod,))
+        move = self._next(group, (pod,))
         return move if isinstance(move, Move) and not self._obstacle(group, move)[0] else None
 
-    def _next(
-        self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
-    ) -> Move | str | None:
+    def _next(self, group: SpreadReplicaSet, only: tuple[str, ...] | None = None) -> Move | str | None:
         """The best move of a group, with those of others made that are under way."""
         under_way = self.records.under_way.items()
         others = [each.sent.move for key, each in under_way if each.sent is not None and key != group.key]
         with supposed(self._mirror.cluster, others):
-            return next_move(self._mirror.cluster, self._movable(group, how, only))
+            return next_move(self._mirror.cluster, self._movable(group, only))
 
     # --- looking at a group -------------------------------------------------------------------------
 
@@ -146,28 +143,25 @@ class Rebalancer(MoveSource):
     def look_at(self, group: SpreadReplicaSet, now: float) -> float | None:
         """Judge a group anew; when to look again though nothing happens."""
         self._now = now
-        how = self.how(group)
-        if how.policy is RebalancePolicy.OFF:
+        if self._how(group).policy is RebalancePolicy.OFF:
             self.records.forget(group.key)
             return None
         record = self.records.of(group.key)
-        self._settle(group, how, record)
+        self._settle(group, record)
         when: float | None = None
         found: Move | str | None
         if record.sent is not None:
             found = UNDER_WAY
             when = record.sent.at + _SENT if self._terminates(record.sent) is False else None
         else:
-            found = self._unrest(group) or self._next(group, how)
+            found = self._unrest(group) or self._next(group)
             if isinstance(found, Move):
                 obstacle, when = self._obstacle(group, found)
                 found = obstacle or found
-        self._enter(group, how, record, found)
+        self._enter(group, record, found)
         return when
 
-    def _enter(
-        self, group: SpreadReplicaSet, how: Rebalance, record: SpreadRecord, found: Move | str | None
-    ) -> None:
+    def _enter(self, group: SpreadReplicaSet, record: SpreadRecord, found: Move | str | None) -> None:
         """Take down the move that was found for a group, or why there is none."""
         refusal = found if isinstance(found, str) else ""
         if refusal and refusal != record.stays_because:
@@ -178,7 +172,7 @@ class Rebalancer(MoveSource):
         elif not isinstance(found, Move):
             self.records.rest(record)
         elif record.move is None or (record.move.pod, record.move.reason) != (found.pod, found.reason):
-            plan = plan_moves(self._mirror.cluster, [self._movable(group, how)], _MOST_PLANNED)[0]
+            plan = plan_moves(self._mirror.cluster, [self._movable(group)], _MOST_PLANNED)[0]
             self.plans += 1
             self.records.want(record, found, len(plan) or 1, self._now)
 
@@ -224,16 +218,15 @@ class Rebalancer(MoveSource):
         that terminate keep it from what is best once they are gone.
         """
         group = self._groups.by_key[record.key]
-        how = self.how(group)
         if record.sent is not None:
-            follows = isinstance(self._next(group, how), Move)
+            follows = isinstance(self._next(group), Move)
             return record.sent.at + PATIENCE if follows else self._now
         self.look_at(group, self._now)
         self._leaving = {pod: sent for pod, sent in self._leaving.items() if self._terminates(sent)}
-        if how.policy is RebalancePolicy.OFF or not self._leaving:
+        if self._how(group).policy is RebalancePolicy.OFF or not self._leaving:
             return self._now
         with self._mirror.cluster.without(*self._leaving):
-            then = self._next(group, how)
+            then = self._next(group)
         now = (record.move.pod, record.move.replacement_node) if record.move is not None else None
         if now == ((then.pod, then.replacement_node) if isinstance(then, Move) else None):
             return self._now
@@ -254,7 +247,7 @@ class Rebalancer(MoveSource):
             if (record.move or record.stays_because in (*NOWHERE_BETTER, ""))
             and (group := self._groups.by_key.get(key)) is not None
         ]
-        return plan_moves(self._mirror.cluster, [self._movable(each, self.how(each)) for each in groups])[0]
+        return plan_moves(self._mirror.cluster, list(map(self._movable, groups)))[0]
 
     def stuck(self) -> Iterator[Key]:
         """The groups that something elsewhere may help."""
@@ -269,7 +262,7 @@ class Rebalancer(MoveSource):
             return None
         return self._cache.controller(replica_set.metadata, LiveWorkload, DEPLOYMENTS) or replica_set
 
-    def how(self, group: SpreadReplicaSet) -> Rebalance:
+    def _how(self, group: SpreadReplicaSet) -> Rebalance:
         """What the workload says, or else the settings."""
         if self.is_opted_out(group):
             return Rebalance()
@@ -283,12 +276,10 @@ class Rebalancer(MoveSource):
         workload = self.workload(group)
         return (workload.metadata.annotations if workload is not None else None) or {}
 
-    def _movable(
-        self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
-    ) -> MovableGroup:
+    def _movable(self, group: SpreadReplicaSet, only: tuple[str, ...] | None = None) -> MovableGroup:
         pods = self._pods(group)
         names = tuple(pod_name(pod) for pod in sorted(pods, key=_age))
-        return MovableGroup(names if only is None else only, self._witnesses(group, pods), how)
+        return MovableGroup(names if only is None else only, self._witnesses(group, pods), self._how(group))
 
     def _witnesses(self, group: SpreadReplicaSet, pods: Sequence[LivePod]) -> tuple[str, ...]:
         """The youngest pod of every group that counts these pods: all that a move may make more uneven."""
@@ -348,7 +339,7 @@ class Rebalancer(MoveSource):
 
     # --- where replacements went --------------------------------------------------------------------
 
-    def _settle(self, group: SpreadReplicaSet, how: Rebalance, record: SpreadRecord) -> None:
+    def _settle(self, group: SpreadReplicaSet, record: SpreadRecord) -> None:
         """What became of the move that is under way."""
         sent = record.sent
         if sent is None:
@@ -368,8 +359,9 @@ class Rebalancer(MoveSource):
         memory = self._memory(group)
         if not came:
             return  # it has fewer pods by now
-        after = unevenness(self._mirror.cluster, self._movable(group, how).witnesses)
-        if sent.move.replacement_node is not None and not how.is_worth(sent.move.before, after):
+        after = unevenness(self._mirror.cluster, self._witnesses(group, self._pods(group)))
+        worth = self._how(group).is_worth(sent.move.before, after)
+        if sent.move.replacement_node is not None and not worth:
             memory.back_off(self._now)
             return
         self.done += 1

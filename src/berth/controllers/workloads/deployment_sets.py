@@ -174,23 +174,18 @@ class DeploymentSets:
         budget = sum(map(wanted, self.all)) - self.least_available - starting
         if budget <= 0 or not any(map(wanted, self.old)):
             return {}
-        before = {rs.metadata.name or "": wanted(rs) for rs in self.old if wanted(rs)}
-        sizes = dict(before)
-        for replica_set in self.old:
-            name = replica_set.metadata.name or ""
-            if name in sizes and budget > 0:
-                unhealthy = min(budget, sizes[name] - _available(replica_set))
-                if unhealthy > 0:
-                    sizes[name] -= unhealthy
-                    budget -= unhealthy
-        spare = sum(map(_available, self.all)) - self.least_available
-        for name in list(sizes):
-            if spare <= 0:
-                break
+        old = {rs.metadata.name or "": rs for rs in self.old if wanted(rs)}
+        sizes = {name: wanted(rs) for name, rs in old.items()}
+        for name, replica_set in old.items():
+            unhealthy = max(min(budget, sizes[name] - _available(replica_set)), 0)
+            sizes[name] -= unhealthy
+            budget -= unhealthy
+        spare = max(sum(map(_available, self.all)) - self.least_available, 0)
+        for name in old:
             drop = min(sizes[name], spare)
             sizes[name] -= drop
             spare -= drop
-        return {name: size for name, size in sizes.items() if size != before[name]}
+        return {name: size for name, size in sizes.items() if size != wanted(old[name])}
 
     def surplus(self) -> list[LiveWorkload]:
         """Old ReplicaSets beyond the history limit, oldest revision first."""
