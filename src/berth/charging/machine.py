@@ -7,6 +7,7 @@ only written to if nobody has written to it since, so no charge that came betwee
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -53,13 +54,12 @@ class ExclusiveCharges(Controller):
         namespace = event.key[0]
         if event.resource == RESOURCE_QUOTAS:
             take(self._quotas, namespace, event.key)
-            if event.change != DELETED and any(
-                name in (event.object.spec.hard or ()) for name in EXCLUSIVE_NAMES
-            ):
+            limited = event.object.spec.hard or ()
+            if event.change != DELETED and any(name in limited for name in EXCLUSIVE_NAMES):
                 self._quotas.setdefault(namespace, {})[event.key] = None
                 self.queue.add(event.key)
         elif event.resource in (NODES, NAMESPACES):
-            look = _size if event.resource == NODES else _labels
+            look = _size if event.resource == NODES else attrgetter("metadata.labels")
             if event.old is None or event.change == DELETED or look(event.old) != look(event.object):
                 for key in sorted(key for keys in self._quotas.values() for key in keys):
                     self.queue.add(key)
@@ -91,9 +91,8 @@ class ExclusiveCharges(Controller):
         versions = {name: node.metadata.resource_version or "" for name, node in nodes.items()}
         self._domains.nodes.keep(versions, nodes.__getitem__)
         spaces = self.cache.all(NAMESPACES, Namespace)
-        self._domains.neighbours.keep(
-            {space.metadata.name or "": space.metadata.labels or {} for space in spaces}
-        )
+        labels = {space.metadata.name or "": space.metadata.labels or {} for space in spaces}
+        self._domains.neighbours.keep(labels)
         found = []
         for pod in self.cache.pods_in(key[0]):
             exclusion = exclusion_of(pod)
@@ -117,10 +116,6 @@ class ExclusiveCharges(Controller):
         if annotated != note:
             body["metadata"] = {"annotations": {EXCLUSIVE_PENDING: note}}
         yield patch(RESOURCE_QUOTAS, view, body, "what pods keep for themselves", subresource="status")
-
-
-def _labels(namespace: Namespace) -> dict[str, str] | None:
-    return namespace.metadata.labels
 
 
 def _size(node: Node) -> tuple[object, ...]:

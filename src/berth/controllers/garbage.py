@@ -14,6 +14,7 @@ import msgspec
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
+from berth.machines.cache import take
 from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.controller import KeyedMachine
 from berth.machines.rates import Recent
@@ -78,7 +79,7 @@ class GarbageCollector(KeyedMachine[str]):
         item = _Item(event.resource, event.key, event.object.metadata)
         known = self._items.get(item.uid)
         for owner in known.owner_uids if known else ():
-            self._dependents.get(owner, {}).pop(item.uid, None)
+            take(self._dependents, owner, item.uid)
             self._wake_waiting(owner)
         if event.change == DELETED:
             self._items.pop(item.uid, None)

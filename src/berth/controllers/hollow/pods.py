@@ -33,7 +33,7 @@ from berth.kube.well_known import (
     SUCCEEDED,
     TRUE,
 )
-from berth.machines.cache import Cache
+from berth.machines.cache import Cache, take
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.rates import Backoff
@@ -194,16 +194,11 @@ class Kubelets(Controller):
         if not pod.spec.node_name:
             return
         if event.change == DELETED:
-            self._forget(event.key, pod)
+            self._admitted.discard(pod.metadata.uid or "")
+            take(self._addresses, pod.spec.node_name, pod.metadata.uid or "")
+            self.queue.forget(event.key)
         elif event.old is None or not is_finished(pod) or is_terminating(pod):
             self.queue.add(event.key)
-
-    def _forget(self, key: Key, pod: LivePod) -> None:
-        self._admitted.discard(pod.metadata.uid or "")
-        self.queue.forget(key)
-        given = self._addresses.get(pod.spec.node_name or "")
-        if given is not None:
-            given.pop(pod.metadata.uid or "", None)
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         pod = self.cache.get(PODS, key, LivePod)
@@ -239,17 +234,11 @@ class Kubelets(Controller):
         yield status_report(PODS, pod, running_status(pod, now, host, address), "started")
 
     def _admit(self, pod: LivePod, node: Node) -> AdmissionFailure | None:
-        running = list(self._running_on(node, pod))
         others = self.cache.pods_on(node.metadata.name or "")
         bound = [other for other in others if other is not pod and not is_finished(other)]
+        running = [each for each in bound if phase(each) == RUNNING or each.metadata.uid in self._admitted]
         namespaces = self.cache.all(NAMESPACES, Namespace)
         return admit(pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options)
-
-    def _running_on(self, node: Node, pod: LivePod) -> Iterator[LivePod]:
-        for other in self.cache.pods_on(node.metadata.name or ""):
-            admitted = phase(other) == RUNNING or other.metadata.uid in self._admitted
-            if admitted and not is_finished(other) and other.metadata.uid != pod.metadata.uid:
-                yield other
 
     def _address(self, pod: LivePod, node: Node) -> tuple[str, str]:
         """The node's address and one for the pod."""

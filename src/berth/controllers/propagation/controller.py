@@ -27,7 +27,7 @@ from berth.kube.propagation import bindings
 from berth.kube.propagation.bindings import BuildError, binding_key, binding_resource
 from berth.kube.propagation.policies import best, fit, is_reserved, is_skipped, kinds_of, policy_fit, preempts
 from berth.kube.well_known import DELETED, MODIFIED
-from berth.machines.cache import Cache
+from berth.machines.cache import Cache, take
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
@@ -83,13 +83,11 @@ class PropagationController(Controller):
 
     def _take_policy(self, event: Event) -> None:
         namespace, name = event.key
-        policies = self._policies.setdefault(namespace, {})
-        known = policies.pop(name, None)
+        known = self._policies.get(namespace, {}).get(name)
         new = None if event.change == DELETED else event.object
+        take(self._policies, namespace, name)
         if new is not None:
-            policies[name] = new
-        if not policies:
-            del self._policies[namespace]
+            self._policies.setdefault(namespace, {})[name] = new
         kinds = [kinds_of(policy) if policy is not None else set() for policy in (known, new)]
         self._selected.update(kinds[1])
         self._selected.subtract(kinds[0])
@@ -117,10 +115,7 @@ class PropagationController(Controller):
     def _take_template(self, event: Event) -> None:
         at = self._note(event.resource, event.key)
         if event.change == DELETED:
-            named = self._templates[at]
-            named.pop((event.resource, event.key), None)
-            if not named:
-                del self._templates[at]
+            take(self._templates, at, (event.resource, event.key))
         old, new = event.old, event.object
         if event.change == DELETED or old is None or _differs(old.metadata, new.metadata):
             self.queue.add(at)

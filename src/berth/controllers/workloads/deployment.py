@@ -229,8 +229,6 @@ def _set_progress(
     ):
         conditions.drop("Progressing")
         conditions.set("Progressing", TRUE, "ReplicaSetUpdated", f"{of_new} is progressing.")
-        if known.get("status") == TRUE and (renewed := conditions.get("Progressing")) is not None:
-            renewed["lastTransitionTime"] = known.get("lastTransitionTime", renewed["lastTransitionTime"])
         known = conditions.get("Progressing") or {}
     if deadline is None or deadline >= 2**31 - 1 or known.get("reason") in (DONE, TIMED_OUT):
         return None
