@@ -327,14 +327,13 @@ class PodEvents:
     def _try_group(self, group: Group, *, anew: bool = False) -> None:
         state = self._state
         candidates, obstacle = group.candidates()
+        retried = (SchedulingPhase.GATED, SchedulingPhase.UNSCHEDULABLE) if anew else (SchedulingPhase.GATED,)
         for record in candidates:
             if record.phase is SchedulingPhase.SCHEDULING:
                 continue
             if obstacle is not None:
                 state.gate(record, UNSCHEDULABLE, obstacle)
-            elif record.phase is SchedulingPhase.GATED or (
-                anew and record.phase is SchedulingPhase.UNSCHEDULABLE
-            ):
+            elif record.phase in retried:
                 state.queue.activate(record, state.now)
 
 

@@ -20,7 +20,7 @@ from berth.kube.objects import Key, Pod, RawObject, ResourceClaim
 from berth.kube.well_known import SELECTED_NODE, STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
-from berth.machines.requests import patch
+from berth.machines.requests import object_reference, patch
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose
 
 # Says that the volume may be let go again: its claim was not chosen by a person.
@@ -132,8 +132,9 @@ class VolumeWork:
             self._annotated(record, CLAIMS, claim, {SELECTED_NODE: choice.node})
             for claim in decisions.provision
         ]
-        for volume, *claim in decisions.bind:
-            spec = {"claimRef": self._reference(*claim)}
+        for volume, namespace, claim in decisions.bind:
+            seen = self._mirror.storage[CLAIMS, (namespace, claim)]
+            spec = {"claimRef": object_reference(CLAIMS, seen.metadata)}
             asked.append(
                 self._annotated(record, VOLUMES, ("", volume), {BOUND_BY_CONTROLLER: "yes"}, spec=spec)
             )
@@ -146,16 +147,6 @@ class VolumeWork:
         seen, body = self._mirror.storage[resource, at], {"metadata": {"annotations": annotations}, **more}
         purpose, number = SchedulerPurpose.VOLUMES, record.attempt
         return patch(resource, seen, body, key=record.key, purpose=purpose, attempt=number)
-
-    def _reference(self, namespace: str, claim: str) -> dict[str, str | None]:
-        found = self._mirror.cluster.volumes.claim(namespace, claim)
-        return {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": namespace,
-            "name": claim,
-            "uid": found.uid if found else None,
-        }
 
     def forget(self, key: Key) -> None:
         work = self.pods.pop(key, None)

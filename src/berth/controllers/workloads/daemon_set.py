@@ -55,13 +55,7 @@ from berth.machines.requests import is_news, status_patch
 
 def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawObject:
     """The pod for one node: pinned by name, which replaces its own rule since that was just checked."""
-    pod = pod_from(
-        daemon_set.spec.template,
-        DAEMON_SETS,
-        daemon_set.metadata,
-        generate_name=f"{daemon_set.metadata.name}-",
-        labels={REVISION_HASH: revision_hash},
-    )
+    pod = pod_from(daemon_set, DAEMON_SETS, labels={REVISION_HASH: revision_hash})
     spec = pod["spec"]
     affinity = spec["affinity"] = spec.get("affinity") or {}
     pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}

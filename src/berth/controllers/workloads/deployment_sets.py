@@ -131,9 +131,8 @@ class DeploymentSets:
         if len(active) <= 1:
             only = active[0] if active else self.new or (self.old[-1] if self.old else None)
             return {only.metadata.name or "": self.replicas} if only else {}
-        if self.new is not None and (wanted(self.new), _number(self.new, DESIRED), _available(self.new)) == (
-            (self.replicas,) * 3
-        ):
+        new = self.new
+        if new and {wanted(new), _number(new, DESIRED), _available(new)} == {self.replicas}:
             return {rs.metadata.name or "": 0 for rs in self.old if wanted(rs)}
         return self._in_proportion(active) if self.is_rolling else {}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from berth.kube.amounts.shares import or_one
 from berth.kube.api_resources import PODS, Resource
-from berth.kube.objects import LivePod, LiveWorkload, ObjectMeta, RawObject
+from berth.kube.objects import LiveJob, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import deletion_cost_of, is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
@@ -73,22 +73,25 @@ def _age_rank(since: float, now: float) -> int:
 
 
 def pod_from(
-    template: RawObject | None,
+    owner: LiveWorkload | LiveJob,
     resource: Resource,
-    owner: ObjectMeta,
     *,
+    template: RawObject | None = None,
     name: str = "",
-    generate_name: str = "",
+    prefix: str = "",
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> RawObject:
-    """A pod of the template for its owner; labels and annotations are added to the template's own."""
-    template = template or {}
+    """A pod of its owner's template, or an older one; labels and annotations are added to the template's own.
+
+    Without a name the server makes one of the prefix, which is the owner's name by default.
+    """
+    template = template or owner.spec.template or {}
     given = template.get("metadata") or {}
     metadata: RawObject = {
-        **({"name": name} if name else {"generateName": generate_name}),
-        "namespace": owner.namespace,
-        "ownerReferences": [owner_reference(resource, owner)],
+        **({"name": name} if name else {"generateName": f"{prefix or owner.metadata.name}-"}),
+        "namespace": owner.metadata.namespace,
+        "ownerReferences": [owner_reference(resource, owner.metadata)],
     }
     if all_labels := {**(given.get("labels") or {}), **(labels or {})}:
         metadata["labels"] = all_labels

@@ -51,8 +51,7 @@ class ReplicaSetController(WorkloadController):
         missing = wanted(replica_set) - len(active)
         if missing > 0:
             for _ in range(self.creations_allowed(replica_set.metadata, missing, now)):
-                template, metadata = replica_set.spec.template, replica_set.metadata
-                body = pod_from(template, REPLICA_SETS, metadata, generate_name=f"{metadata.name}-")
+                body = pod_from(replica_set, REPLICA_SETS)
                 yield self.create_pod(replica_set, body, "too few pods", now)
         elif missing < 0:
             neighbours = self._neighbours(replica_set, active)

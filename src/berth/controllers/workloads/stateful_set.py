@@ -44,13 +44,8 @@ def stateful_pod(
     stateful_set: LiveWorkload, ordinal: int, revision: str, template: RawObject | None
 ) -> RawObject:
     name = pod_name(stateful_set, ordinal)
-    pod = pod_from(
-        template,
-        STATEFUL_SETS,
-        stateful_set.metadata,
-        name=name,
-        labels={POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision},
-    )
+    labels = {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision}
+    pod = pod_from(stateful_set, STATEFUL_SETS, template=template, name=name, labels=labels)
     spec = pod["spec"]
     spec["hostname"] = name
     if stateful_set.spec.service_name:
@@ -208,7 +203,7 @@ class StatefulSetController(WorkloadController):
         before = ordinals(item).start + this.partition
         keeps = this.rolls and number < before and this.current != this.update
         revision = this.current if keeps else this.update
-        template = this.found.template(revision.rpartition("-")[2]) or item.spec.template
+        template = this.found.template(revision.rpartition("-")[2])
         missing = [
             action
             for action in claims_of(item, number)

@@ -160,20 +160,12 @@ def spelled_indexes(indexes: Iterable[int]) -> str:
 
 
 def job_pod(job: LiveJob, index: int | None) -> RawObject:
-    metadata = job.metadata
-    name, uid = metadata.name or "", metadata.uid or ""
+    name, uid = job.metadata.name or "", job.metadata.uid or ""
     labels = {JOB_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
     prefix, annotations = name, {}
     if index is not None:
         prefix, annotations = f"{name}-{index}", {JOB_COMPLETION_INDEX: str(index)}
-    pod = pod_from(
-        job.spec.template,
-        JOBS,
-        metadata,
-        generate_name=f"{prefix}-",
-        labels=labels | annotations,
-        annotations=annotations,
-    )
+    pod = pod_from(job, JOBS, prefix=prefix, labels=labels | annotations, annotations=annotations)
     if index is not None:
         spec = pod["spec"]
         spec.setdefault("hostname", prefix)
