@@ -76,12 +76,8 @@ class DisruptionController(Controller):
 
     def _scale(self, pods: list[LivePod]) -> int:
         """What the workloads behind the pods are meant to run."""
-        sizes: dict[str, int] = {}
-        for pod in pods:
-            found = self._workload_of(pod)
-            if found is not None:
-                sizes[found.metadata.uid or ""] = wanted(found)
-        return sum(sizes.values())
+        found = map(self._workload_of, pods)
+        return sum({each.metadata.uid: wanted(each) for each in found if each is not None}.values())
 
     def _workload_of(self, pod: LivePod) -> LiveWorkload | None:
         found = self.cache.controller(pod.metadata, LiveWorkload, STATEFUL_SETS, REPLICA_SETS)

@@ -73,15 +73,13 @@ class NamespaceController(Controller):
         namespace = event.key[0]
         if event.change == ADDED:
             self._left.setdefault(namespace, Counter())[event.resource] += 1
-        elif event.change == DELETED:
-            left = self._left.get(namespace)
-            if left is not None:
-                left[event.resource] -= 1
-                if left[event.resource] <= 0:
-                    del left[event.resource]
-                    self.queue.add(("", namespace))
-                if not left:
-                    del self._left[namespace]
+        elif event.change == DELETED and (left := self._left.get(namespace)) is not None:
+            left[event.resource] -= 1
+            if left[event.resource] <= 0:
+                del left[event.resource]
+                self.queue.add(("", namespace))
+            if not left:
+                del self._left[namespace]
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         namespace = self.cache.get(NAMESPACES, key, Namespace)

@@ -120,11 +120,8 @@ class NodeLifecycle(Controller):
         wanted = set(_wanted(node))
         kept = [t for t in given if t.key not in _OURS or (t.key, t.effect) in wanted]
         known = {(t.key, t.effect) for t in kept}
-        added = [
-            Taint(key=key, effect=effect, time_added=stamp(now))
-            for key, effect in sorted(wanted)
-            if (key, effect) not in known
-        ]
+        new = sorted(wanted - known)
+        added = [Taint(key=key, effect=effect, time_added=stamp(now)) for key, effect in new]
         if added or len(kept) != len(given):
             taints = msgspec.to_builtins([*kept, *added])
             yield patch(NODES, node, {"spec": {"taints": taints or None}}, "taints follow conditions")
