@@ -118,17 +118,12 @@ _WARNINGS = frozenset({REFUSED, HALTED, ONE_BY_ONE, BACKED_OFF, INVALID})
 
 @dataclass(frozen=True, slots=True)
 class EvictionDecision:
-    """One thing that the controller decided, or found.
-
-    Attributes:
-        what: One of the constants above.
-        subject: The pod as `namespace/name`, or the domain.
-        details: The rule, the node, the label and the value, and what else there is to say.
-    """
+    """One thing that the controller decided, or found."""
 
     at: float
-    what: str
-    subject: str
+    what: str  # one of the constants above
+    subject: str  # the pod as `namespace/name`, or the domain
+    # The rule, the node, the label and the value, and what else there is to say.
     details: Mapping[str, object] = field(default_factory=dict)
 
     @property

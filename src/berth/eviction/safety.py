@@ -118,24 +118,16 @@ _MOST_UNDER_WAY = 4096
 
 @dataclass(slots=True)
 class _EvictionUnderWay:
-    """A pod that goes or has gone, and is not replaced yet.
+    """A pod that goes or has gone, and is not replaced yet."""
 
-    Attributes:
-        uid: Empty if a process before us sent it away.
-        domain: Where it ran; that of the cluster if that is not known any more.
-        ready, placed: How many pods of the owner were, with this one.
-        known: The uids of the pods that the owner had; any other is newer.
-        deadline: When to stop waiting for the replacement; None while the pod has not gone.
-    """
-
-    uid: str
-    domain: str
+    uid: str  # empty if a process before us sent it away
+    domain: str  # where it ran; that of the cluster if that is not known any more
     namespace: str
     owner: OwnerReference
-    ready: int
-    placed: int
-    known: frozenset[str]
-    deadline: float | None = None
+    ready: int  # how many pods of the owner were Ready, with this one
+    placed: int  # how many had a node, with this one
+    known: frozenset[str]  # the uids of the pods that the owner had; any other is newer
+    deadline: float | None = None  # when to stop waiting for the replacement; None while the pod has not gone
 
 
 class EvictionsUnderWay:

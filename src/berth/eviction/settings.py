@@ -23,29 +23,18 @@ class EvictionRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionSettings(Ceiling):
-    """How pods are evicted for affinity, and where too many would go at once; times in seconds.
+    """How pods are evicted for affinity, and where too many would go at once; times in seconds."""
 
-    Attributes:
-        options: How the rules are read; also says which feature gates are on.
-        grace: How long pod affinity may be broken before a pod goes for it.
-        rate: Evictions in the whole cluster.
-        domain_rate: Evictions in one topology domain.
-        pace_by_owner: The replacement of a pod is Ready before the next pod of its owner goes.
-        pace_timeout: After so long without it the next one goes all the same; 0 to wait for ever.
-        dry_run: Only tell what would be done.
-        uses_requests: Ask for evictions by EvictionRequests instead of the Eviction API.
-        request_timeout: An EvictionRequest that is not answered for so long is withdrawn.
-    """
-
+    # How the rules are read; also says which feature gates are on.
     options: Options = field(default_factory=Options)
-    grace: float = 30.0
-    rate: EvictionRate = EvictionRate(qps=1.0, burst=10)
-    domain_rate: EvictionRate = EvictionRate(qps=0.5, burst=5)
-    pace_by_owner: bool = True
-    pace_timeout: float = 600.0
-    dry_run: bool = False
-    uses_requests: bool = False
-    request_timeout: float = 1800.0
+    grace: float = 30.0  # how long pod affinity may be broken before a pod goes for it
+    rate: EvictionRate = EvictionRate(qps=1.0, burst=10)  # evictions in the whole cluster
+    domain_rate: EvictionRate = EvictionRate(qps=0.5, burst=5)  # evictions in one topology domain
+    pace_by_owner: bool = True  # the replacement of a pod is Ready before the next pod of its owner goes
+    pace_timeout: float = 600.0  # after so long without it the next one goes all the same; 0 to wait for ever
+    dry_run: bool = False  # only tell what would be done
+    uses_requests: bool = False  # ask for evictions by EvictionRequests instead of the Eviction API
+    request_timeout: float = 1800.0  # an EvictionRequest that is not answered for so long is withdrawn
 
     def __post_init__(self) -> None:
         if not 0 < self.max_share <= 1:

@@ -70,23 +70,16 @@ class OpenViolation:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEviction:
-    """A pod that has to go, as the plan has it.
+    """A pod that has to go, as the plan has it."""
 
-    Attributes:
-        target: The pod, and the violations that its eviction heals.
-        domain: The topology domain it runs in, empty if its node is in none.
-        unplaceable: It was asked where the replacement would go, and there is no such node.
-        one_by_one: It may go from a halted domain: an owner makes a replacement, and a node would take that.
-        since: When the first of the violations was seen.
-        move: The wanted move, for a pod that breaks no rule but would land better elsewhere.
-    """
-
-    target: PodToEvict
+    target: PodToEvict  # the pod, and the violations that its eviction heals
     node: str
-    domain: str
-    unplaceable: bool
-    since: float
+    domain: str  # the topology domain it runs in, empty if its node is in none
+    unplaceable: bool  # it was asked where the replacement would go, and there is no such node
+    since: float  # when the first of the violations was seen
+    # It may go from a halted domain: an owner makes a replacement, and a node would take that.
     one_by_one: bool = False
+    # The wanted move, for a pod that breaks no rule but would land better elsewhere.
     move: WantedMove | None = None
 
     @property
@@ -119,57 +112,36 @@ class PlannedEviction:
 
 @dataclass(slots=True)
 class EvictionAttempt:
-    """The eviction of a pod that has to go.
-
-    Attributes:
-        pod: As it was in the last round.
-        seen_version, marked_version: Of the pod, as it was when it was marked, and as it was marked.
-        replacement: The node that would take its replacement.
-        failures, conflicts: How often it was refused, and how often something had changed meanwhile.
-        not_before: When it may be tried again.
-        refused: Whether the last answer was a refusal.
-        obstacle: What it waits for.
-    """
+    """The eviction of a pod that has to go."""
 
     planned: PlannedEviction
-    pod: LivePod
-    seen_version: str = ""
-    marked_version: str = ""
-    replacement: str | None = None
-    failures: int = 0
-    conflicts: int = 0
-    not_before: float = 0.0
-    refused: bool = False
-    obstacle: str = ""
+    pod: LivePod  # as it was in the last round
+    seen_version: str = ""  # of the pod when it was to be marked
+    marked_version: str = ""  # of the pod with the mark
+    replacement: str | None = None  # the node that would take its replacement
+    failures: int = 0  # how often it was refused
+    conflicts: int = 0  # how often something had changed meanwhile
+    not_before: float = 0.0  # when it may be tried again
+    refused: bool = False  # whether the last answer was a refusal
+    obstacle: str = ""  # what it waits for
 
 
 @dataclass(slots=True, eq=False)
 class PodRecord:
-    """One pod on a node.
+    """One pod on a node."""
 
-    Attributes:
-        name: ``namespace/name``.
-        uid, node: Which pod of that name it is, and where it runs.
-        number: A number that no other pod of this name had; actions carry it as their attempt.
-        arrived: When it was first judged; None if it was there at the start, or is yet to be judged.
-        invalid: Why the rules of its annotation are not enforced; empty if they are.
-        told_invalid: What people were last told about that.
-        violations: The rules it breaks.
-        attempt: Its eviction; None while it is staying.
-        recheck_at: When to look again whether its condition has to be taken back.
-    """
-
-    name: str
-    uid: str | None
-    node: str
-    number: int
+    name: str  # ``namespace/name``
+    uid: str | None  # which pod of that name it is
+    node: str  # where it runs
+    number: int  # a number that no other pod of this name had; actions carry it as their attempt
+    # When it was first judged; None if it was there at the start, or is yet to be judged.
     arrived: float | None = None
-    invalid: str = ""
-    told_invalid: str = ""
-    violations: dict[RuleKey, OpenViolation] = field(default_factory=dict)
+    invalid: str = ""  # why the rules of its annotation are not enforced; empty if they are
+    told_invalid: str = ""  # what people were last told about that
+    violations: dict[RuleKey, OpenViolation] = field(default_factory=dict)  # the rules it breaks
     phase: EvictionPhase = EvictionPhase.STAYING
-    attempt: EvictionAttempt | None = None
-    recheck_at: float | None = None
+    attempt: EvictionAttempt | None = None  # its eviction; None while it is staying
+    recheck_at: float | None = None  # when to look again whether its condition has to be taken back
 
 
 # --- what is broken -------------------------------------------------------------------------------

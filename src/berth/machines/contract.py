@@ -44,23 +44,17 @@ class Purpose(Enum):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to ask of the API server.
-
-    Attributes:
-        key: The object the machine does it for.
-        at: Namespace and name of the object that is asked for, if that is not `key`. The name is empty if the
-            object is new and the server or the body names it.
-        purpose: What the machine recognizes the answer by; None where the class of the action is enough.
-        attempt: The number of the attempt for that object: answers to older attempts are ignored.
-        why: In words, for people.
-    """
+    """Something to ask of the API server."""
 
     resource: Resource
-    key: Key
+    key: Key  # the object the machine does it for
+    # Namespace and name of the object that is asked for, if that is not `key`. The name is empty if the
+    # object is new and the server or the body names it.
     at: Key | None = None
+    # What the machine recognizes the answer by; None where the class of the action is enough.
     purpose: Purpose | None = None
-    attempt: int = 0
-    why: str = ""
+    attempt: int = 0  # the number of the attempt for that object: answers to older attempts are ignored
+    why: str = ""  # in words, for people
 
     @property
     def namespace(self) -> str:
@@ -116,20 +110,14 @@ class Bind(Action, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What the API server answered to an action, at which time.
-
-    Attributes:
-        code: The HTTP status; 0 if there was no answer at all.
-        body: The object in the answer, undecoded.
-        retry_after: Seconds the server asks to wait.
-    """
+    """What the API server answered to an action, at which time."""
 
     at: float
-    code: int = 200
+    code: int = 200  # the HTTP status; 0 if there was no answer at all
     reason: str = ""
     message: str = ""
-    body: bytes = b""
-    retry_after: float | None = None
+    body: bytes = b""  # the object in the answer, undecoded
+    retry_after: float | None = None  # seconds the server asks to wait
     details: Mapping[str, Any] = {}
 
     @property
@@ -218,17 +206,11 @@ class WakingMachine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WantedMove:
-    """A pod that should move though no rule demands it.
+    """A pod that should move though no rule demands it."""
 
-    Attributes:
-        pod: ``namespace/name``.
-        reason: In words.
-        since: When it was found.
-    """
-
-    pod: str
-    reason: str
-    since: float
+    pod: str  # ``namespace/name``
+    reason: str  # in words
+    since: float  # when it was found
 
 
 class MoveSource:

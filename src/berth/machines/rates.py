@@ -42,18 +42,12 @@ class Backoff:
 
 @dataclass(slots=True)
 class ReturnMemory:
-    """How often the moves of an owner's pods were in vain, and how long the owner is left alone for that.
+    """How often the moves of an owner's pods were in vain, and how long the owner is left alone for that."""
 
-    Attributes:
-        pauses: How long it is left alone after each time.
-        moved: When it was last moved.
-        until: Until when it is left alone.
-    """
-
-    pauses: Backoff
-    moved: float
+    pauses: Backoff  # how long it is left alone after each time
+    moved: float  # when it was last moved
     returns: int = 0
-    until: float = 0.0
+    until: float = 0.0  # until when it is left alone
 
     def back_off(self, now: float) -> None:
         self.returns += 1

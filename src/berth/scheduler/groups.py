@@ -37,20 +37,13 @@ from berth.scheduler.reservations import Nominations
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Pods that are placed together.
-
-    Attributes:
-        object: Its PodGroup as it was seen last, None if it was not, or is gone.
-        minimum: How many pods must have a node for any to get one; 0 if they are independent.
-        pending: Its pods without a node.
-        placed: Its pods that have one.
-    """
+    """Pods that are placed together."""
 
     key: GroupKey
-    object: PodGroup | None = None
-    minimum: int = 0
-    pending: dict[Key, QueuedPod] = field(default_factory=dict)
-    placed: set[Key] = field(default_factory=set)
+    object: PodGroup | None = None  # its PodGroup as it was seen last, None if it was not, or is gone
+    minimum: int = 0  # how many pods must have a node for any to get one; 0 if they are independent
+    pending: dict[Key, QueuedPod] = field(default_factory=dict)  # its pods without a node
+    placed: set[Key] = field(default_factory=set)  # its pods that have one
 
     @property
     def known(self) -> bool:
@@ -209,16 +202,12 @@ _PAUSES = Backoff(1.0, 30.0)  # after announcements that were refused
 
 @dataclass(frozen=True, slots=True)
 class _Announcement:
-    """A pod without a node that is to start its group, as we asked for it or as it was seen.
-
-    Attributes:
-        order: In which they were seen.
-    """
+    """A pod without a node that is to start its group, as we asked for it or as it was seen."""
 
     token: str
     pod_class: PodClass
     at: float
-    order: int = 0
+    order: int = 0  # in which they were seen
 
 
 class GroupAnnouncements:

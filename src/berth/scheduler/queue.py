@@ -66,45 +66,28 @@ class SchedulerPurpose(Purpose):
 
 
 class QueuedPod(msgspec.Struct, eq=False):
-    """One pod that has no node, or was not seen on it yet.
-
-    Attributes:
-        pod_class: None while it has no readable rules.
-        number: Tells it from another pod that had the same name.
-        ticket: Tells current entries of heaps from outdated ones.
-        since: When it could first have been tried, which is what users wait from.
-        attempts: How often it was tried in vain since its specification last changed.
-        tried: When it was last tried.
-        refused_by: The rules that refused some node then.
-        said: Reason, message and nominated node that were last written into its status.
-        nominated: The node that is being cleared for it.
-        node: Where it is assumed to be, once it is.
-        attempt: Tells the requests of this attempt from those of an earlier one.
-        started: When it was taken from the queue for that.
-        repeats: How often the binding, or the question for it, was put off.
-        again: When to repeat the next request, after a pause.
-        deadline: When to give up waiting for volumes and devices.
-    """
+    """One pod that has no node, or was not seen on it yet."""
 
     key: Key
     pod: Pod
-    pod_class: PodClass | None
+    pod_class: PodClass | None  # None while it has no readable rules
     phase: SchedulingPhase = SchedulingPhase.GATED
-    number: int = 0
-    ticket: int = 0
+    number: int = 0  # tells it from another pod that had the same name
+    ticket: int = 0  # tells current entries of heaps from outdated ones
     group: GroupKey | None = None
-    since: float | None = None
-    attempts: int = 0
-    tried: float = 0.0
-    refused_by: frozenset[str] = frozenset()
+    since: float | None = None  # when it could first have been tried, which is what users wait from
+    attempts: int = 0  # how often it was tried in vain since its specification last changed
+    tried: float = 0.0  # when it was last tried
+    refused_by: frozenset[str] = frozenset()  # the rules that refused some node then
+    # Reason, message and nominated node that were last written into its status.
     said: tuple[str, str, str | None] | None = None
-    nominated: str | None = None
-    node: str | None = None
-    attempt: int = 0
-    started: float = 0.0
-    repeats: int = 0
-    again: float | None = None
-    deadline: float | None = None
+    nominated: str | None = None  # the node that is being cleared for it
+    node: str | None = None  # where it is assumed to be, once it is
+    attempt: int = 0  # tells the requests of this attempt from those of an earlier one
+    started: float = 0.0  # when that attempt began
+    repeats: int = 0  # how often the binding, or the question for it, was put off
+    again: float | None = None  # when to repeat the next request, after a pause
+    deadline: float | None = None  # when to give up waiting for volumes and devices
 
     @property
     def priority(self) -> int:

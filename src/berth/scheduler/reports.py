@@ -25,20 +25,14 @@ _K = TypeVar("_K")
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt to place a pod that found no node.
+    """An attempt to place a pod that found no node."""
 
-    Attributes:
-        pod: ``namespace/name``.
-        number: Which attempt it was.
-        rules: Those that refused some node; none if there was no node, or an error.
-        error: It ended in an error, not in a verdict.
-    """
-
-    pod: str
-    number: int
+    pod: str  # ``namespace/name``
+    number: int  # which attempt it was
     message: str
+    # The rules that refused some node; none if there was no node, or an error.
     rules: frozenset[str] = frozenset()
-    error: bool = False
+    error: bool = False  # it ended in an error, not in a verdict
 
     @property
     def failed(self) -> str:
@@ -77,18 +71,13 @@ class Reports:
 
 @dataclass(slots=True)
 class WantedCondition:
-    """What the status of an object ought to say.
-
-    Attributes:
-        status, reason, message: Of its condition.
-        nominated: The node that is being cleared for a pod.
-    """
+    """What the status of an object ought to say."""
 
     number: int
-    status: str
+    status: str  # of the condition, like reason and message
     reason: str
     message: str
-    nominated: str | None = None
+    nominated: str | None = None  # the node that is being cleared for a pod
     tries: int = 0
     due: float = 0.0
     under_way: bool = False

@@ -28,15 +28,12 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The node of a pod.
-
-    Attributes:
-        volumes: What has to be done about the pod's claims first; None if it has none.
-    """
+    """The node of a pod."""
 
     record: QueuedPod
     pod_class: PodClass
     node: str
+    # What has to be done about the pod's claims first; None if it has none.
     volumes: VolumeDecisions | None = None
 
 
@@ -190,21 +187,15 @@ class VolumeWork:
 
 @dataclass(slots=True)
 class _Reservation:
-    """The claims of one pod that has a node.
-
-    Attributes:
-        chosen: The claims as they were when the node was chosen.
-        asked: Whether the requests are made; they wait for those that give earlier reservations back.
-        open: The claims whose requests are not answered yet.
-        held: The claims that are known to be reserved for the pod.
-    """
+    """The claims of one pod that has a node."""
 
     pod: Pod
     attempt: int
-    chosen: dict[Key, ResourceClaimRecord]
+    chosen: dict[Key, ResourceClaimRecord]  # the claims as they were when the node was chosen
+    # Whether the requests are made; they wait for those that give earlier reservations back.
     asked: bool = False
-    open: set[Key] = field(default_factory=set)
-    held: set[Key] = field(default_factory=set)
+    open: set[Key] = field(default_factory=set)  # the claims whose requests are not answered yet
+    held: set[Key] = field(default_factory=set)  # the claims that are known to be reserved for the pod
 
 
 class Reservations:

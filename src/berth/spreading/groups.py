@@ -18,21 +18,15 @@ from berth.machines.rates import Backoff, Recent, ReturnMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadingSettings:
-    """How groups are kept spread; times in seconds.
+    """How groups are kept spread; times in seconds."""
 
-    Attributes:
-        options: How the rules are read; the gate KeepSpread switches this off: costs are then taken back.
-        settle: Changes are gathered for so long before a group is ranked.
-        rebalance: What workloads may be moved for that say nothing about it themselves.
-        rebalance_delay: A node that came or changed is trusted with replacements after so long.
-        dry_run: Only tell what would be done.
-    """
-
+    # How the rules are read; the gate KeepSpread switches this off: costs are then taken back.
     options: Options = field(default_factory=Options)
-    settle: float = 0.3
+    settle: float = 0.3  # changes are gathered for so long before a group is ranked
+    # What workloads may be moved for that say nothing about it themselves.
     rebalance: Rebalance = field(default_factory=Rebalance)
-    rebalance_delay: float = 30.0
-    dry_run: bool = False
+    rebalance_delay: float = 30.0  # a node that came or changed is trusted with replacements after so long
+    dry_run: bool = False  # only tell what would be done
 
     @property
     def enabled(self) -> bool:
@@ -44,17 +38,13 @@ _MOST_KNOWN = 4096  # sets of labels whose groups are remembered
 
 @dataclass(slots=True)
 class SpreadReplicaSet:
-    """A ReplicaSet whose pods are spread.
-
-    Attributes:
-        pods: Those on nodes, in the order in which they were seen.
-        selectors: Of what its constraints count, in its own namespace.
-    """
+    """A ReplicaSet whose pods are spread."""
 
     key: Key
     uid: str
+    # Those on nodes, in the order in which they were seen.
     pods: dict[Key, None] = field(default_factory=dict)
-    selectors: tuple[Selector, ...] = ()
+    selectors: tuple[Selector, ...] = ()  # of what its constraints count, in its own namespace
 
     def concerns(self, namespace: str, labels: Mapping[str, str]) -> bool:
         return namespace == self.key[0] and any(selector.matches(labels) for selector in self.selectors)

@@ -50,42 +50,27 @@ _UNDER_WAY = frozenset({MOVING, LANDED})
 
 @dataclass(frozen=True, slots=True)
 class SentMove:
-    """A move whose eviction was sent.
-
-    Attributes:
-        uid: Of the pod that was to go.
-        known: The uids of the pods that the group had.
-    """
+    """A move whose eviction was sent."""
 
     move: Move
-    uid: str
+    uid: str  # of the pod that was to go
     at: float
-    known: frozenset[str]
+    known: frozenset[str]  # the uids of the pods that the group had
 
 
 @dataclass(slots=True, eq=False)
 class SpreadRecord:
-    """One group.
-
-    Attributes:
-        move: What is wanted; of one that is `MOVING`, until the group is looked at again.
-        since: From when on.
-        planned: How many moves it takes, this one included, if all others stay.
-        stays_because: Why there is none though it is uneven; empty if there is nothing to say.
-        chosen_at: When its turn came.
-        sent: What is under way, while it is `MOVING` or `LANDED`.
-        asked: It had its chance since the last replacement got a node, and had nobody to move.
-    """
+    """One group."""
 
     key: Key
     phase: SpreadPhase = RESTING
-    move: Move | None = None
-    since: float = 0.0
-    planned: int = 0
-    stays_because: str = ""
-    chosen_at: float = 0.0
-    sent: SentMove | None = None
-    asked: bool = False
+    move: Move | None = None  # what is wanted; of one that is `MOVING`, until the group is looked at again
+    since: float = 0.0  # from when on it is wanted
+    planned: int = 0  # how many moves it takes, this one included, if all others stay
+    stays_because: str = ""  # why it has no move though it is uneven; empty if there is nothing to say
+    chosen_at: float = 0.0  # when its turn came
+    sent: SentMove | None = None  # what is under way, while it is `MOVING` or `LANDED`
+    asked: bool = False  # it had its chance since the last replacement got a node, and had nobody to move
 
 
 class SpreadRecords:

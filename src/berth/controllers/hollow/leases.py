@@ -24,17 +24,12 @@ _A_SECOND = 100  # renewals, at most
 
 @dataclass(slots=True)
 class _HollowNode:
-    """A node, where on the wheel it is, and what is known of its lease.
-
-    Attributes:
-        version: Resource version of the lease, "" if that is not known.
-        has_lease: Whether there is one.
-    """
+    """A node, where on the wheel it is, and what is known of its lease."""
 
     uid: str
     slot: int
-    version: str = ""
-    has_lease: bool = False
+    version: str = ""  # resource version of the lease, "" if that is not known
+    has_lease: bool = False  # whether there is one
 
 
 class Leases:

@@ -47,17 +47,12 @@ _CALM = 60.0  # seconds, at least
 
 @dataclass(slots=True)
 class Restraint:
-    """Failures by owner and place, which may be a node; each makes the next wait longer.
+    """Failures by owner and place, which may be a node; each makes the next wait longer."""
 
-    Attributes:
-        backoff: How long to wait after so many failures in a row.
-        calm: How long nothing has to fail for a failure to be the first again; None: twice the last wait.
-        free: How many failures in a row cost nothing.
-    """
-
-    backoff: Backoff
+    backoff: Backoff  # how long to wait after so many failures in a row
+    # How long nothing has to fail for a failure to be the first again; None: twice the last wait.
     calm: float | None = None
-    free: int = 0
+    free: int = 0  # how many failures in a row cost nothing
     _failures: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)  # count, and the last
 
     def note(self, owner: str, now: float, place: str = "") -> float:

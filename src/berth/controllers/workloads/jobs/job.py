@@ -43,20 +43,16 @@ FINALIZER = "batch.kubernetes.io/job-tracking"
 
 @dataclass(slots=True)
 class Tally:
-    """A Job while it is looked at: the ends of its pods, those in the status for good and those seen since.
-
-    Attributes:
-        new_succeeded, new_failed: Uids that the status names but has not added up yet.
-        indexes: Of an indexed Job, those that succeeded.
-    """
+    """A Job while it is looked at: the ends of its pods, those in the status and those seen since."""
 
     job: LiveJob
     pods: list[LivePod]
     recorded_succeeded: int = 0
     recorded_failed: int = 0
+    # Uids that the status names but has not added up yet, or that are seen for the first time.
     new_succeeded: set[str] = field(default_factory=set)
     new_failed: set[str] = field(default_factory=set)
-    indexes: set[int] = field(default_factory=set)
+    indexes: set[int] = field(default_factory=set)  # of an indexed Job, those that succeeded
 
     @property
     def key(self) -> Key:
