@@ -38,18 +38,14 @@ _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
 class NodeLifecycle(Controller):
-    """Says by conditions and taints which nodes are ready and which are not heard of; it removes no pod.
-
-    Attributes:
-        _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
-    """
+    """Says by conditions and taints which nodes are ready and which are not heard of; it removes no pod."""
 
     name = "node-controller"
     watches = (NODES, LEASES, PODS)
 
     def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
-        self._heard: dict[str, float] = {}
+        self._heard: dict[str, float] = {}  # when leases were last seen to change: nodes' clocks may be wrong
         self._graces: dict[str, float] = {}
         self._news: set[str] = set()
         self._read = 0.0  # when news were last taken in

@@ -165,12 +165,7 @@ _RESTART_BACKOFF = Backoff(first=10.0, longest=300.0)
 
 
 class Kubelets(Controller):
-    """All hollow kubelets at once.
-
-    Attributes:
-        _admitted: Uids of pods that were admitted but are not yet seen to run.
-        _addresses: Node -> addresses given to pods on it, while they are there.
-    """
+    """All hollow kubelets at once; pods on nodes that are not hollow are left alone."""
 
     name = "kubelet"
     watches = (PODS, NODES, NAMESPACES)
@@ -178,8 +173,8 @@ class Kubelets(Controller):
     def __init__(self, cache: Cache, options: Options | None = None) -> None:
         super().__init__(cache)
         self._options = options or Options()
-        self._admitted: set[str] = set()
-        self._addresses: dict[str, dict[str, str]] = {}
+        self._admitted: set[str] = set()  # uids of pods that were admitted but are not yet seen to run
+        self._addresses: dict[str, dict[str, str]] = {}  # node -> addresses of pods, while they are there
 
     def handle(self, event: Event) -> None:
         if event.resource == NODES:

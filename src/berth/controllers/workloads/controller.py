@@ -134,19 +134,12 @@ class Expectations:
 
 
 class WorkloadController(Controller):
-    """A controller of one kind of workload.
+    """A controller of one kind of workload."""
 
-    Attributes:
-        owner: The resource whose objects own the dependents.
-        dependents: What they own.
-        adopts: Whether a dependent that nobody owns may become theirs.
-        burst: How many pods are made at a time, at most.
-    """
-
-    owner: Resource
-    dependents = PODS
-    adopts = True
-    burst = 500
+    owner: Resource  # whose objects own the dependents
+    dependents = PODS  # what they own
+    adopts = True  # whether a dependent that nobody owns may become theirs
+    burst = 500  # how many pods are made at a time, at most
 
     def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
