@@ -50,16 +50,13 @@ class _Item:
 
 
 class GarbageCollector(KeyedMachine[str]):
-    """Deletes what has lost its owners, and owners after what they own where that was asked for.
-
-    Attributes:
-        resources: What can be an owner, by apiVersion and kind; owners of other kinds are left alone.
-    """
+    """Deletes what has lost its owners, and owners after what they own where that was asked for."""
 
     name = "garbage-collector"
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         super().__init__()
+        # What can be an owner, by apiVersion and kind; owners of other kinds are left alone.
         self.resources: dict[tuple[str, str], Resource] = {}
         self.watches: tuple[Resource, ...] = tuple(resources)
         self._items: dict[str, _Item] = {}

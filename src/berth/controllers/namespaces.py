@@ -43,16 +43,13 @@ class _Progress:
 
 
 class NamespaceController(Controller):
-    """Empties a namespace that is being deleted, its pods first, then what else is in it, then lets it go.
-
-    Attributes:
-        resources: Everything that can be in a namespace.
-    """
+    """Empties a namespace that is being deleted, its pods first, then what else is in it, then lets it go."""
 
     name = "namespace-controller"
 
     def __init__(self, cache: Cache, resources: Iterable[Resource]) -> None:
         super().__init__(cache)
+        # Everything that can be in a namespace.
         self.resources = {resource: None for resource in resources if resource.namespaced}
         self.watches = (NAMESPACES, *(r for r in self.resources if r.plural != EVENTS.plural))
         self._left: dict[str, Counter[Resource]] = {}

@@ -33,18 +33,14 @@ from berth.machines.contract import Event
 
 
 class ViolationDetector:
-    """Keeps the state in step with what is watched, and judges what may have changed.
-
-    Attributes:
-        started: Whether everything was looked at.
-    """
+    """Keeps the state in step with what is watched, and judges what may have changed."""
 
     def __init__(self, state: EvictionState, reports: EvictionReports) -> None:
         self._state = state
         self._reports = reports
         self._unjudged: set[str] = set()
         self._arrived: set[str] = set()
-        self.started = False
+        self.started = False  # whether everything was looked at
 
     @property
     def pending(self) -> bool:

@@ -45,11 +45,7 @@ _RECHECK = 5.0
 
 
 class Evictor:
-    """Takes the pods of the plan through their phases, as far as rules, gates and answers let them.
-
-    Attributes:
-        wake: When to look again though nothing happens.
-    """
+    """Takes the pods of the plan through their phases, as far as rules, gates and answers let them."""
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class Evictor:
         self._lifecycle = EvictionLifecycle(state, gates, reports, asks=settings.uses_requests)
         self._timeout = settings.request_timeout
         self.requests = EvictionRequests()
-        self.wake: float | None = None
+        self.wake: float | None = None  # when to look again though nothing happens
         self._looked = 0.0  # when the last round was
 
     # --- one round ----------------------------------------------------------------------------------

@@ -40,13 +40,7 @@ _MOST_DRY_REPLACEMENTS = 100
 
 
 class AffinityEviction(Collector):
-    """The eviction controller: events go to the detector, broken rules to the plan, the plan to the evictor.
-
-    Attributes:
-        state: What is known of every pod.
-        plan: Who has to go.
-        halts: The domains where no pod goes for now, or pods go one by one.
-    """
+    """The eviction controller: events to the detector, broken rules to the plan, the plan to the evictor."""
 
     name = COMPONENT
     watches: tuple[Resource, ...] = (PODS, *Mirror.watches, BUDGETS)
@@ -63,12 +57,12 @@ class AffinityEviction(Collector):
         self._cache = cache
         self.metrics = metrics or EvictionMetrics()
         self._reports = EvictionReports(self.metrics, tell)
-        self.state = EvictionState(settings)
+        self.state = EvictionState(settings)  # what is known of every pod
         self._gates = EvictionGates(cache, settings)
-        self.halts = self._gates.halts
+        self.halts = self._gates.halts  # the domains where no pod goes for now, or pods go one by one
         self._detector = ViolationDetector(self.state, self._reports)
         self._domains = DomainCounts(self.state.mirror.cluster, settings.domain_key)
-        self.plan = EvictionPlan(self.state, self._domains, self.halts)
+        self.plan = EvictionPlan(self.state, self._domains, self.halts)  # who has to go
         self._evictor = Evictor(self.state, self._detector, self.plan, self._gates, self._reports, settings)
         if settings.uses_requests:
             self.watches = (*self.watches, EVICTION_REQUESTS)

@@ -35,11 +35,7 @@ NEW_PLACES = 1.0
 
 
 class EvictionPlan:
-    """The pods that have to go.
-
-    Attributes:
-        order: In the order in which they go.
-    """
+    """The pods that have to go."""
 
     def __init__(self, state: EvictionState, domains: DomainCounts, halts: EvictionHalts) -> None:
         self._state = state
@@ -49,7 +45,7 @@ class EvictionPlan:
         self._made_for: tuple[int, int, frozenset[str]] = self._current
         self._first_asked = 0  # of the pods of halted domains
         self._has_new_places = False
-        self.order: list[PlannedEviction] = []
+        self.order: list[PlannedEviction] = []  # in the order in which they go
 
     @property
     def _current(self) -> tuple[int, int, frozenset[str]]:

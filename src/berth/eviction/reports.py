@@ -142,11 +142,7 @@ TellEviction = Callable[[EvictionDecision], None]
 
 
 class EvictionReports:
-    """Writes Events, metrics and log entries about what is decided and done.
-
-    Attributes:
-        recorder: The events that are to be written.
-    """
+    """Writes Events, metrics and log entries about what is decided and done."""
 
     def __init__(self, metrics: EvictionMetrics, tell: TellEviction) -> None:
         self.recorder = Recorder(CONTROLLERS[NODE_KIND])

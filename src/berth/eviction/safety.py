@@ -55,20 +55,14 @@ _RETURNS = Backoff(first=30.0, longest=3600.0)
 
 
 class EvictionHalts:
-    """Which domains are above the ceiling, so that pods go one by one there, or not at all.
-
-    Attributes:
-        ceiling: What is too many, and what happens then.
-        halts: By domain.
-        released: Domains that a person let go on.
-    """
+    """Which domains are above the ceiling, so that pods go one by one there, or not at all."""
 
     def __init__(self, settings: EvictionSettings) -> None:
-        self.ceiling: Ceiling = settings
+        self.ceiling: Ceiling = settings  # what is too many, and what happens then
         self._evicted: deque[tuple[float, str]] = deque()
         self._running: dict[str, int] = {}  # halted domain -> the pods there when it was halted
-        self.halts: dict[str, Halt] = {}
-        self.released: frozenset[str] = frozenset()
+        self.halts: dict[str, Halt] = {}  # by domain
+        self.released: frozenset[str] = frozenset()  # domains that a person let go on
 
     def evicted(self, domain: str, now: float) -> None:
         """A pod of a domain was evicted: it counts there for a while."""

@@ -152,12 +152,7 @@ def rule_of(violation: RuleViolation) -> RuleKey:
 
 
 class OpenViolations:
-    """Indexes over the violations in the records; nothing else changes those.
-
-    Attributes:
-        counts: Open violations by kind of rule.
-        revision: Grows when other pods than before may have to go; plans of an older revision are stale.
-    """
+    """Indexes over the violations in the records; nothing else changes those."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
@@ -165,7 +160,8 @@ class OpenViolations:
         self._on: dict[str, dict[str, PodRecord]] = {}
         # In the order in which their grace ends, since it is the same for all.
         self._in_grace: dict[tuple[str, RuleKey], float] = {}
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  # open violations by kind of rule
+        # Grows when other pods than before may have to go; plans of an older revision are stale.
         self.revision = 0
 
     def on(self, node: str) -> Iterable[str]:
@@ -265,28 +261,19 @@ class OpenViolations:
 
 
 class EvictionState:
-    """What the parts of the controller know together.
-
-    Attributes:
-        mirror: The engine's cluster.
-        records: By the pods' names.
-        active: Those of them that are to be evicted, or whose condition is to be looked at again.
-        ended: By number, records of pods that are gone while what was begun for them is still to be settled.
-        violations: What is broken.
-        moves: Names pods that should move though they break no rule.
-        static_pods: Mirror pods of static pods, which cannot be evicted.
-        ready: Actions that were decided and not handed out yet.
-    """
+    """What the parts of the controller know together."""
 
     def __init__(self, settings: EvictionSettings) -> None:
-        self.mirror = Mirror(settings.options, {})
-        self.records: dict[str, PodRecord] = {}
+        self.mirror = Mirror(settings.options, {})  # the engine's cluster
+        self.records: dict[str, PodRecord] = {}  # by the pods' names
+        # Those of them that are to be evicted, or whose condition is to be looked at again.
         self.active: dict[str, PodRecord] = {}
+        # By number, records of pods that are gone while what was begun for them is still to be settled.
         self.ended: dict[int, PodRecord] = {}
-        self.violations = OpenViolations(settings.grace)
-        self.moves = MoveSource()
-        self.static_pods: set[str] = set()
-        self.ready: list[Action] = []
+        self.violations = OpenViolations(settings.grace)  # what is broken
+        self.moves = MoveSource()  # names pods that should move though they break no rule
+        self.static_pods: set[str] = set()  # mirror pods of static pods, which cannot be evicted
+        self.ready: list[Action] = []  # actions that were decided and not handed out yet
         self._numbers = count(1)
 
     def take(self) -> list[Action]:

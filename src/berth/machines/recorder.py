@@ -55,14 +55,10 @@ class _WrittenEvent:
 
 
 class Recorder:
-    """Writes Event objects. Its actions have the purpose `EVENT`; `done` is told what becomes of them.
-
-    Attributes:
-        component: The name in kubectl's column "From".
-    """
+    """Writes Event objects. Its actions have the purpose `EVENT`; `done` is told what becomes of them."""
 
     def __init__(self, component: str) -> None:
-        self.component = component
+        self.component = component  # the name in kubectl's column "From"
         self._pending: list[Action] = []
         self._later: list[tuple[float, Action]] = []
         self._buckets: Recent[str, TokenBucket] = Recent(_KNOWN)  # by uid

@@ -50,9 +50,6 @@ class Scheduler:
     """Gives pods without a node one: queues them, decides, makes room by preemption, and binds.
 
     Pods of schedulers that it has no profile for only count where they are.
-
-    Attributes:
-        state: Everything it knows.
     """
 
     name = "berth-scheduler"

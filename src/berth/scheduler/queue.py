@@ -113,19 +113,14 @@ _PAUSES = Backoff(0.2, 10.0)  # before a binding is repeated
 
 
 class SchedulingQueue:
-    """The records of pods, each in the collection of its phase.
-
-    Attributes:
-        pods: Every record, from the pod's arrival until it is seen on a node or gone.
-        assumed: Those that have a node.
-        counts: How many there are in each phase.
-    """
+    """The records of pods, each in the collection of its phase."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.backoff = backoff
+        # Every record, from the pod's arrival until it is seen on a node or gone.
         self.pods: dict[Key, QueuedPod] = {}
-        self.assumed: dict[Key, QueuedPod] = {}
-        self.counts: Counter[SchedulingPhase] = Counter()
+        self.assumed: dict[Key, QueuedPod] = {}  # those that have a node
+        self.counts: Counter[SchedulingPhase] = Counter()  # how many there are in each phase
         self._numbers = count(1)
         self._active: list[tuple[int, str, int, Key]] = []
         self._timers: list[tuple[float, int, Key]] = []  # ends of backoff, and flushes of unschedulable pods

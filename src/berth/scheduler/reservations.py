@@ -50,15 +50,11 @@ class Nomination:
 
 
 class Nominations:
-    """The nodes that are being cleared, each counted as taken by its pod.
-
-    Attributes:
-        pods: By pod, what is held for it.
-    """
+    """The nodes that are being cleared, each counted as taken by its pod."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self.pods: dict[Key, Nomination] = {}
+        self.pods: dict[Key, Nomination] = {}  # by pod, what is held for it
 
     def node_of(self, key: Key) -> str | None:
         held = self.pods.get(key)
@@ -104,15 +100,11 @@ class _Work:
 
 
 class VolumeWork:
-    """What has to be done about the volumes of pods that have a node but are not bound to it.
-
-    Attributes:
-        pods: Those that wait for their volumes.
-    """
+    """What has to be done about the volumes of pods that have a node but are not bound to it."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self.pods: dict[Key, _Work] = {}
+        self.pods: dict[Key, _Work] = {}  # those that wait for their volumes
 
     def begin(self, choice: Choice) -> list[Action] | None:
         """What to ask for before the pod can be bound; None if nothing."""
@@ -199,15 +191,11 @@ class _Reservation:
 
 
 class Reservations:
-    """What has to be done about the claims of pods that have a node but are not seen there.
-
-    Attributes:
-        pods: Those that wait for their claims.
-    """
+    """What has to be done about the claims of pods that have a node but are not seen there."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self.pods: dict[Key, _Reservation] = {}
+        self.pods: dict[Key, _Reservation] = {}  # those that wait for their claims
         self._bound: dict[Key, _Reservation] = {}  # all is reserved, and the binding is under way
         self._returns: dict[str, int] = {}  # by the pod's UID, how many are to be given back
         self._owed: dict[tuple[Key, int, Key], str] = {}  # of those, the ones whose requests are still open

@@ -67,11 +67,6 @@ class SpreadController(Collector):
         metrics: What is counted.
         wakes: Who has something to do when other moves are wanted.
         tell: Who hears of planned moves, in a dry run.
-
-    Attributes:
-        groups: The ReplicaSets whose pods are spread.
-        rebalancer: Says who of them should move.
-        watches: Without Deployments and budgets while there is nothing to do but to take costs back.
     """
 
     name = COMPONENT
@@ -90,12 +85,13 @@ class SpreadController(Collector):
         self._settings = settings or SpreadingSettings()
         self.metrics = metrics or SpreadingMetrics()
         self._mirror = mirror
+        # Without Deployments and budgets while there is nothing to do but to take costs back.
         self.watches: tuple[Resource, ...] = (PODS, *Mirror.watches)
         if self._settings.enabled:
             self.watches += (DEPLOYMENTS, BUDGETS)
         self.wakes = tuple(wakes)
         self._tell = tell
-        self.groups = SpreadGroups()
+        self.groups = SpreadGroups()  # the ReplicaSets whose pods are spread
         self.rebalancer = Rebalancer(cache, mirror, self.groups, self._settings)
         self._skews: dict[Key, list[ConstraintCounts]] = {}
         self._changed_nodes: dict[str, None] = {}

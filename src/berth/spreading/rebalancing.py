@@ -63,14 +63,7 @@ TellTurn = Callable[[SpreadReplicaSet, SpreadRecord, float], None]
 
 
 class Rebalancer(MoveSource):
-    """Says which pod of which group should move now; it evicts nobody, and changes no cluster.
-
-    Attributes:
-        plans: How many were made.
-        records: Of the groups that may be moved.
-        done: How many replacements went where it helped.
-        refusals: How often groups were refused, by reason.
-    """
+    """Says which pod of which group should move now; it evicts nobody, and changes no cluster."""
 
     def __init__(
         self, cache: Cache, mirror: Mirror, groups: SpreadGroups, settings: SpreadingSettings
@@ -83,10 +76,10 @@ class Rebalancer(MoveSource):
         self._changed_nodes: dict[str, float] = {}
         self._leaving: dict[str, SentMove] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
-        self.plans = 0
-        self.records = SpreadRecords()
-        self.done = 0
-        self.refusals: Counter[str] = Counter()
+        self.plans = 0  # how many were made
+        self.records = SpreadRecords()  # of the groups that may be moved
+        self.done = 0  # how many replacements went where it helped
+        self.refusals: Counter[str] = Counter()  # how often groups were refused, by reason
 
     # --- what the evicting machine asks -------------------------------------------------------------
 

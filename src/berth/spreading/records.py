@@ -74,22 +74,15 @@ class SpreadRecord:
 
 
 class SpreadRecords:
-    """The records, and whose turn it is; nobody else changes phases.
-
-    Attributes:
-        by_key: All of them.
-        chosen: Who may move now, in the order in which they were chosen; the last of them has the turn.
-        under_way: Who has sent a pod away, and is not complete again.
-        replaced: When a replacement last got a node.
-        revision: Grows when others than before may move.
-    """
+    """The records, and whose turn it is; nobody else changes phases."""
 
     def __init__(self) -> None:
-        self.by_key: dict[Key, SpreadRecord] = {}
+        self.by_key: dict[Key, SpreadRecord] = {}  # all of them
+        # Who may move now, in the order in which they were chosen; the last of them has the turn.
         self.chosen: dict[Key, SpreadRecord] = {}
-        self.under_way: dict[Key, SpreadRecord] = {}
-        self.replaced = 0.0
-        self.revision = 0
+        self.under_way: dict[Key, SpreadRecord] = {}  # who has sent a pod away, and is not complete again
+        self.replaced = 0.0  # when a replacement last got a node
+        self.revision = 0  # grows when others than before may move
         self._last: Key | None = None
 
     def of(self, key: Key) -> SpreadRecord:

@@ -149,9 +149,6 @@ class Registration(Controller):
     """Creates the nodes it was told of, once; one that is deleted later stays deleted.
 
     Their kubelets are of the version `release`, also on nodes that were registered before with another.
-
-    Attributes:
-        waiting: Names still to be registered.
     """
 
     name = "hollow-registration"
@@ -161,7 +158,7 @@ class Registration(Controller):
         super().__init__(cache)
         self._release = release
         self._manifests = {manifest["metadata"]["name"]: manifest for manifest in wanted}
-        self.waiting = dict.fromkeys(self._manifests)
+        self.waiting = dict.fromkeys(self._manifests)  # names still to be registered
         self._next_index = 1
         self._numbers: dict[str, int] = {}
         for name in self.waiting:

@@ -46,17 +46,13 @@ _Match = tuple[Resource, Any, LivePolicy]
 
 
 class PropagationController(Controller):
-    """Makes the binding of every resource that a policy selects; the queue holds keys of bindings.
-
-    Attributes:
-        kinds: What can be propagated, by apiVersion and kind.
-    """
+    """Makes the binding of every resource that a policy selects; the queue holds keys of bindings."""
 
     name = "resource-detector"
 
     def __init__(self, cache: Cache, resources: Iterable[Resource]) -> None:
         super().__init__(cache)
-        self.kinds: dict[tuple[str, str], Resource] = {}
+        self.kinds: dict[tuple[str, str], Resource] = {}  # what can be propagated, by apiVersion and kind
         for resource in resources:
             self.learn(resource)
         own = (POLICIES, CLUSTER_POLICIES, RESOURCE_BINDINGS, CLUSTER_BINDINGS, PRIORITY_CLASSES)
