@@ -37,7 +37,6 @@ class ExclusiveCharges(Controller):
     """Corrects what quotas say is used of the resources that pods block for others.
 
     Args:
-        cache: What the watches have shown.
         estimate: Which of its possible nodes a pod without a node is charged for.
         daemons: Namespaces whose pods run beside any pod.
     """

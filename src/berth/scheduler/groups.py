@@ -137,12 +137,7 @@ _TYPES = {version.pod_group_api: version.pod_group_condition for version in VERS
 
 
 class GroupConditions(ConditionWriter[GroupKey]):
-    """Whether the pods of PodGroups were placed.
-
-    Args:
-        groups: Their objects as they were seen last.
-        version: Whose name the condition has where a PodGroup does not say which API it is of.
-    """
+    """Whether the pods of PodGroups were placed; of `version` where an object does not name its API."""
 
     def __init__(self, groups: Groups, version: KubernetesVersion) -> None:
         super().__init__()

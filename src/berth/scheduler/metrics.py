@@ -152,13 +152,7 @@ class SchedulerMetrics:
 
 
 class QueueCollector(Collector):
-    """Counts that the scheduler keeps anyway, read when they are asked for.
-
-    Args:
-        queue: The pods without a node.
-        cluster: What else is known.
-        groups: None where groups are not told apart.
-    """
+    """Counts that the scheduler keeps anyway, read when asked for; `groups` is None where none counts."""
 
     def __init__(self, queue: SchedulingQueue, cluster: Cluster, groups: Groups | None) -> None:
         self._queue = queue

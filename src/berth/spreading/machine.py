@@ -60,13 +60,8 @@ _BACKOFF = Backoff(first=1.0, longest=60.0)
 class SpreadController(Collector):
     """Writes the deletion costs of spread pods, and says who of uneven groups should move; it evicts nobody.
 
-    Args:
-        cache: What the watches have shown.
-        mirror: The engine's cluster, kept in step by another machine that hears every event before this one.
-        settings: How it is done.
-        metrics: What is counted.
-        wakes: Who has something to do when other moves are wanted.
-        tell: Who hears of planned moves, in a dry run.
+    Another machine keeps the mirror in step, and hears every event before this one.  `wakes` have something
+    to do when other moves are wanted; in a dry run `tell` hears of planned moves.
     """
 
     name = COMPONENT
@@ -75,14 +70,14 @@ class SpreadController(Collector):
         self,
         cache: Cache,
         mirror: Mirror,
-        settings: SpreadingSettings | None = None,
+        settings: SpreadingSettings,
         *,
         metrics: SpreadingMetrics | None = None,
         wakes: Sequence[Machine] = (),
         tell: TellPlan = silent,
     ) -> None:
         self._cache = cache
-        self._settings = settings or SpreadingSettings()
+        self._settings = settings
         self.metrics = metrics or SpreadingMetrics()
         self._mirror = mirror
         # Without Deployments and budgets while there is nothing to do but to take costs back.

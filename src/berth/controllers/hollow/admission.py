@@ -44,8 +44,6 @@ def admit(
     """Why the node cannot take the pod beside the others, None if it can.
 
     Args:
-        pod: The pod to admit.
-        node: Where.
         running: The pods that were admitted there: those it must not be with.
         bound: All pods that are to run there: those it may rely on.
         namespaces: With their labels.
