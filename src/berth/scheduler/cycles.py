@@ -257,7 +257,7 @@ REPEATS = 12
 
 
 class BindingCycle:
-    """Takes pods that were given a node to the watched fact that they are there."""
+    """Binds pods that were given a node, once volumes and claims are ready; it chooses no node."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state

@@ -65,7 +65,7 @@ class Group:
 
 
 class Groups:
-    """All groups that have a pod or an object."""
+    """The groups that have a pod or an object: who of them waits, and who has a node; it places nobody."""
 
     def __init__(self) -> None:
         self._groups: dict[GroupKey, Group] = {}

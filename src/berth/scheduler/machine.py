@@ -215,7 +215,7 @@ class Scheduler:
 
 
 class PodEvents:
-    """Takes note of pods, of their groups, and of what their priority classes say."""
+    """Takes note of pods, of their groups, and of what their priority classes say; it gives nobody a node."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state

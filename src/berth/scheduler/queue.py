@@ -113,7 +113,7 @@ _PAUSES = Backoff(0.2, 10.0)  # before a binding is repeated
 
 
 class SchedulingQueue:
-    """The records of pods, each in the collection of its phase."""
+    """The records of pods, each in the collection of its phase; nobody else changes phases."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.backoff = backoff

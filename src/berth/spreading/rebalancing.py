@@ -1,8 +1,8 @@
 """Which pods of uneven groups should move, one of a group at a time; the machine that evicts moves them.
 
-A group is judged when something happened to it, to nodes, or to what stood in its way, and only while it is
-at rest and has its turn.  Where replacements went is remembered: one that did not help, or did not stay,
-keeps the whole workload where it is for a while, longer each time.
+A group is judged when something happened to it, to nodes, or to what stood in its way, and is moved only
+while it is at rest and has its turn.  Where replacements went is remembered: one that did not help, or did
+not stay, keeps the whole workload where it is for a while, longer each time.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class SentMove:
 
 @dataclass(slots=True, eq=False)
 class SpreadRecord:
-    """One group."""
+    """What is known of one group that may be moved."""
 
     key: Key
     phase: SpreadPhase = RESTING

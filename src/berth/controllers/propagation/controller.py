@@ -137,10 +137,9 @@ class PropagationController(Controller):
                     self._fail(key, (resource, template, policy), _OTHER_OWNER, now)
                 return
             found = mine
-        for match in self._matched(found, binding, now):
+        if (match := self._match(found, binding, now)) is not None:
             yield from self._apply(key, match, binding, now)
-            return
-        if binding is not None and bindings.claimed_by(binding) is not None:
+        elif binding is not None and bindings.claimed_by(binding) is not None:
             released = bindings.released(binding)
             yield patch(binding_resource(key), binding, released, "no policy selects its resource")
 
@@ -151,16 +150,17 @@ class PropagationController(Controller):
             if template is not None and not is_reserved(at[0]):
                 yield resource, template
 
-    def _matched(
+    def _match(
         self, found: list[tuple[Resource, Any]], binding: LiveBinding | None, now: float
-    ) -> Iterator[_Match]:
+    ) -> _Match | None:
         for resource, template in found:
             metadata: ObjectMeta = template.metadata
             if metadata.deletion_timestamp or (metadata.labels or {}).get(CLAIMED_BY_LABEL):
                 continue
             policy = self._policy_for(resource, template, binding, now)
             if policy is not None:
-                yield resource, template, policy
+                return resource, template, policy
+        return None
 
     def _policy_for(
         self, resource: Resource, template: View, binding: LiveBinding | None, now: float
@@ -252,7 +252,7 @@ REASON = "NoResourceMatched"
 
 
 class UnmatchedPolicies(Controller):
-    """Tells policies that select nothing so: upstream leaves their authors to wonder.
+    """Tells policies by an Event that they select nothing: upstream leaves their authors to wonder.
 
     `kinds` is what can be propagated, by apiVersion and kind, and may grow.
     """

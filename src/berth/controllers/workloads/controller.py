@@ -90,7 +90,7 @@ class _OwnerExpectations:
 
 
 class Expectations:
-    """By the uid of the owner. A deletion is known by the uid of the pod, a creation is not."""
+    """What is expected, by the uid of the owner; a deletion is known by the pod's uid, a creation is not."""
 
     def __init__(self) -> None:
         self._by_owner: dict[str, _OwnerExpectations] = {}
@@ -134,7 +134,7 @@ class Expectations:
 
 
 class WorkloadController(Controller):
-    """A controller of one kind of workload."""
+    """A controller of one kind of workload; how many pods there are to be is for its subclasses."""
 
     owner: Resource  # whose objects own the dependents
     dependents = PODS  # what they own

@@ -72,15 +72,13 @@ def claims_of(stateful_set: LiveWorkload, ordinal: int) -> Iterator[Create]:
     """The claims the pod with this number needs."""
     key = key_of(stateful_set.metadata)
     selector = stateful_set.spec.selector
+    selected = (selector.match_labels if selector else None) or {}
     for template in stateful_set.spec.volume_claim_templates or ():
         body = copy.deepcopy(template)
         metadata = body.setdefault("metadata", {})
         metadata["name"] = claim_name(stateful_set, template, ordinal)
         metadata["namespace"] = key[0]
-        metadata["labels"] = {
-            **(metadata.get("labels") or {}),
-            **((selector.match_labels if selector else None) or {}),
-        }
+        metadata["labels"] = {**(metadata.get("labels") or {}), **selected}
         body.pop("status", None)
         body |= {"apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind}
         yield create(CLAIMS, key, body, f"pod {pod_name(stateful_set, ordinal)} claims it")
