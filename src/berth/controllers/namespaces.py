@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from berth.kube.api_resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS, Resource
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata, RawObject
 from berth.kube.well_known import ADDED, DELETED, FALSE, ROOT_CA, TRUE
@@ -18,6 +20,7 @@ from berth.machines.controller import Controller
 from berth.machines.requests import Conditions, create, new_object, status_patch
 
 FINALIZER = "kubernetes"
+_KEPT = ("name", "uid", "resourceVersion", "labels", "annotations", "finalizers")  # in its last update
 _WAIT = 1.0  # seconds until it is told again what is left
 _FAILURE, _CONTENT = "NamespaceDeletionContentFailure", "NamespaceContentRemaining"
 _FINALIZERS = "NamespaceFinalizersRemaining"
@@ -131,16 +134,8 @@ class NamespaceController(Controller):
         return found
 
     def _finalize(self, key: Key, namespace: Namespace) -> Action:
-        metadata = namespace.metadata
-        said = {
-            "name": key[1],
-            "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
-            "labels": metadata.labels,
-            "annotations": metadata.annotations,
-            "finalizers": metadata.finalizers,
-        }
-        kept = {name: value for name, value in said.items() if value}
+        known = msgspec.to_builtins(namespace.metadata)
+        kept = {name: known[name] for name in _KEPT if known.get(name)}
         spec = {"finalizers": [name for name in namespace.spec.finalizers or () if name != FINALIZER]}
         body = new_object(NAMESPACES, kept, spec=spec)
         return Update(

@@ -137,10 +137,22 @@ class DeploymentController(WorkloadController):
                 self.recorder.record(now, DEPLOYMENTS, sets.deployment, NORMAL, "ScalingReplicaSet", message)
 
     def _status(self, sets: DeploymentSets, now: float) -> Iterator[Action]:
-        status, due = _status_of(sets, now)
-        self.queue.put_off(sets.key, due, now)
-        if status is not None:
-            yield status_patch(DEPLOYMENTS, sets.deployment, status)
+        """Write the counts and the conditions, unless the status has them already."""
+        deployment, counts = sets.deployment, _counts(sets)
+        conditions = Conditions(deployment.status.conditions, now, updated=True)
+        if counts["availableReplicas"] >= sets.least_available:
+            message = "Deployment has minimum availability."
+            conditions.set("Available", TRUE, "MinimumReplicasAvailable", message)
+        else:
+            lacking = "Deployment does not have minimum availability."
+            conditions.set("Available", FALSE, "MinimumReplicasUnavailable", lacking)
+        if not deployment.spec.paused:
+            self.queue.put_off(sets.key, _set_progress(sets, counts, conditions, now), now)
+        elif (conditions.get("Progressing") or {}).get("reason") != TIMED_OUT:
+            conditions.set("Progressing", UNKNOWN, "DeploymentPaused", "Deployment is paused")
+        _set_failure(sets, conditions)
+        if is_news(deployment, counts) or conditions.changed:
+            yield status_patch(DEPLOYMENTS, deployment, {**counts, "conditions": conditions.list()})
 
 
 def _replica_set(sets: DeploymentSets, name: str, tag: str, size: int) -> RawObject:
@@ -168,27 +180,6 @@ def _replica_set(sets: DeploymentSets, name: str, tag: str, size: int) -> RawObj
 DONE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
 _COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-
-
-def _status_of(sets: DeploymentSets, now: float) -> tuple[RawObject | None, float | None]:
-    """The status to write, None if it is right already; and when it may change by itself."""
-    deployment, counts = sets.deployment, _counts(sets)
-    conditions = Conditions(deployment.status.conditions, now, updated=True)
-    if counts["availableReplicas"] >= sets.least_available:
-        conditions.set("Available", TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability.")
-    else:
-        lacking = "Deployment does not have minimum availability."
-        conditions.set("Available", FALSE, "MinimumReplicasUnavailable", lacking)
-    due = None
-    if deployment.spec.paused:
-        if (conditions.get("Progressing") or {}).get("reason") != TIMED_OUT:
-            conditions.set("Progressing", UNKNOWN, "DeploymentPaused", "Deployment is paused")
-    else:
-        due = _set_progress(sets, counts, conditions, now)
-    _set_failure(sets, conditions)
-    if not is_news(deployment, counts) and not conditions.changed:
-        return None, due
-    return {**counts, "conditions": conditions.list()}, due
 
 
 def _counts(sets: DeploymentSets) -> RawObject:
