@@ -59,6 +59,18 @@ def test_a_failure_that_nobody_comes_back_to_is_seen() -> None:
         machine.validate()
 
 
+def test_a_key_is_put_off_to_a_time_that_is_yet_to_come() -> None:
+    """Whoever asks acts now unless the time is yet to come; a time that never comes wakes nobody."""
+    queue: Queue[str] = Queue()
+    assert not queue.put_off("web", None, 5.0)
+    assert not queue.put_off("web", 5.0, 5.0)
+    assert queue.put_off("web", math.inf, 5.0)
+    assert queue.due() is None
+    assert queue.put_off("web", 7.0, 5.0)
+    assert queue.due() == 7.0
+    queue.validate()
+
+
 @pytest.mark.parametrize("when", [math.inf, math.nan])
 def test_a_time_that_never_comes_is_seen(when: float) -> None:
     """Timers are in order, and each of them ends."""
