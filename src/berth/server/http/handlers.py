@@ -30,7 +30,6 @@ from berth.server.registry.strategy import SUBRESOURCES
 from berth.server.registry.writes import Write
 
 Handler = Callable[[ApiRequest], Awaitable[Reply]]
-_Change = Callable[[RawObject], RawObject]
 
 _BODY_TYPES = frozenset({"", *errors.TEXT_TYPES, "text/yaml", "*/*", protobuf.CONTENT_TYPE})
 _STEP = 100  # objects deleted between two looks at other requests
@@ -78,7 +77,13 @@ async def _answered(handler: Handler, request: ApiRequest) -> Reply:
 
 
 async def _body_of(request: ApiRequest) -> bytes:
-    if request.content_type not in _BODY_TYPES:
+    """The body of a request, if it is an object, or a patch, of a type that this resource takes."""
+    if request.verb == "patch":
+        custom = request.endpoint.strategy.custom
+        supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or not custom]
+        if request.content_type not in supported:
+            raise errors.unsupported_media_type(supported)
+    elif request.content_type not in _BODY_TYPES:
         raise errors.unsupported_media_type()
     return await read_body(request)
 
@@ -161,8 +166,7 @@ async def _update(request: ApiRequest) -> Reply:
 
 
 async def _patch(request: ApiRequest) -> Reply:
-    _check_patch_type(request)
-    body = await read_body(request)
+    body = await _body_of(request)
     proposed = _server_side_apply if request.content_type == APPLY_PATCH else _patched
     return await _write(request, body, lambda: proposed(request, body))
 
@@ -213,37 +217,25 @@ async def _delete_collection(request: ApiRequest) -> Reply:
 # --- patches ---------------------------------------------------------------------------------------
 
 
-def _check_patch_type(request: ApiRequest) -> None:
-    """Refuse a kind of patch that this resource does not take."""
-    custom = request.endpoint.strategy.custom
-    supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or not custom]
-    if request.content_type not in supported:
-        raise errors.unsupported_media_type(supported)
-
-
-def _change_of(request: ApiRequest, body: bytes) -> _Change:
-    """The function a JSON, merge or strategic merge patch stands for."""
-    value, endpoint = decode_value(request, body), request.endpoint
-
-    def change(obj: RawObject) -> RawObject:
-        if request.content_type == JSON_PATCH:
-            changed = patch.json_patch(obj, value)
-        elif request.content_type == STRATEGIC_PATCH and endpoint.schema is not None:
-            changed = patch.strategic_merge_patch(obj, value, endpoint.schema)
-        elif request.content_type in (MERGE_PATCH, STRATEGIC_PATCH):
-            changed = patch.merge_patch(obj, value)
-        else:
-            raise errors.unsupported_media_type(PATCH_TYPES)
-        return without_nulls_like_go(changed) if b"null" in body and not endpoint.strategy.custom else changed
-
-    return change
+def _changed(request: ApiRequest, body: bytes, patched: object, obj: RawObject) -> RawObject:
+    """The object after a JSON, merge or strategic merge patch, which `body` holds."""
+    endpoint = request.endpoint
+    if request.content_type == JSON_PATCH:
+        changed = patch.json_patch(obj, patched)
+    elif request.content_type == STRATEGIC_PATCH and endpoint.schema is not None:
+        changed = patch.strategic_merge_patch(obj, patched, endpoint.schema)
+    elif request.content_type in (MERGE_PATCH, STRATEGIC_PATCH):
+        changed = patch.merge_patch(obj, patched)
+    else:
+        raise errors.unsupported_media_type(PATCH_TYPES)
+    return without_nulls_like_go(changed) if b"null" in body and not endpoint.strategy.custom else changed
 
 
 def _patched(request: ApiRequest, body: bytes) -> Write:
     """Patch the newest state of an object through its main endpoint or a subresource."""
-    change, endpoint = _change_of(request, body), request.endpoint
+    value, endpoint = decode_value(request, body), request.endpoint
     record = writes.current(endpoint, request.key)
-    obj = change(endpoint.object(record))
+    obj = _changed(request, body, value, endpoint.object(record))
     _check_identity(request, obj)
     meta = metadata.own_metadata(obj)
     if not meta.get("resourceVersion"):
@@ -317,28 +309,18 @@ async def _get_scale(request: ApiRequest) -> Reply:
     return of_object(writes.scale_of(request.endpoint, lists.committed(request)))
 
 
-async def _put_scale(request: ApiRequest) -> Reply:
-    body = await _body_of(request)
-    return await _scaled(request, body, lambda _: _object_in(request, body))
-
-
-async def _patch_scale(request: ApiRequest) -> Reply:
-    _check_patch_type(request)
-    body = await read_body(request)
-
-    def change(scale: RawObject) -> RawObject:
-        return _change_of(request, body)(scale)
-
-    return await _scaled(request, body, change)
-
-
-async def _scaled(request: ApiRequest, body: bytes, change: _Change) -> Reply:
-    endpoint, intent = request.endpoint, request.intent
+async def _set_scale(request: ApiRequest) -> Reply:
+    body, endpoint = await _body_of(request), request.endpoint
 
     def propose() -> Write:
         record = writes.current(endpoint, request.key)
-        scale = check_part(request, change(writes.scale_of(endpoint, record)))
-        return writes.update_scale(request.registry, endpoint, record, scale, intent)
+        if request.verb == "patch":
+            value = decode_value(request, body)
+            scale = _changed(request, body, value, writes.scale_of(endpoint, record))
+        else:
+            scale = _object_in(request, body)
+        checked = check_part(request, scale)
+        return writes.update_scale(request.registry, endpoint, record, checked, request.intent)
 
     write = await _written(request, body, propose)
     return of_object(writes.scale_of(endpoint, write.record))
@@ -370,6 +352,6 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("status", "patch"): _patch,
     ("finalize", "update"): _update,
     ("scale", "get"): _get_scale,
-    ("scale", "update"): _put_scale,
-    ("scale", "patch"): _patch_scale,
+    ("scale", "update"): _set_scale,
+    ("scale", "patch"): _set_scale,
 }

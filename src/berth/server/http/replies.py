@@ -124,14 +124,12 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         if request.cycle is not None and answer_at_once(request.cycle, reply.status, body):
             return
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON_TYPE)]
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await _send_whole(send, reply.status, headers, body)
         return
     headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
     if reply.status == 304:
         # A cache takes over whatever header comes with this: nothing but the tag may.
-        await send({"type": "http.response.start", "status": 304, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        await _send_whole(send, 304, headers, b"")
         return
     headers.extend(_warning(text) for text in (request.notice, *request.warnings) if text)
     content_type, size = reply.content_type, len(body) if isinstance(body, bytes) else body.size
@@ -142,23 +140,28 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         size = len(body)
     if isinstance(body, ListBody) and size < _PIECE and request.accept != YAML:
         body = _joined(body)
-    pieces_of_it = pieces(_parts(body, pretty=pretty))
+    parts = pieces(_parts(body, pretty=pretty))
+    compress = size >= _GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b"")
     if is_json and b"yaml" in request.headers.get(b"accept", b"") and request.accept == YAML:
-        content_type, pieces_of_it = _YAML, pieces(_as_yaml(body))
-    elif not pretty and (size < _GZIP_FROM or b"gzip" not in request.headers.get(b"accept-encoding", b"")):
+        content_type, parts = _YAML, pieces(_as_yaml(body))
+    elif not pretty and not compress:
         headers.append((b"content-length", str(size).encode()))
     headers.append((b"content-type", content_type))
-    if size >= _GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b""):
-        await _send_compressed(send, reply.status, headers, pieces_of_it)
-        return
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    if isinstance(body, bytes) and size < _PIECE and content_type is not _YAML:
-        await send({"type": "http.response.body", "body": body})
-        return
-    for piece in pieces_of_it:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await asyncio.sleep(0)  # let others run: sending does not wait while the client keeps up
-    await send({"type": "http.response.body", "body": b""})
+    if compress:
+        await _send_compressed(send, reply.status, headers, parts)
+    elif isinstance(body, bytes) and size < _PIECE and content_type is not _YAML:
+        await _send_whole(send, reply.status, headers, body)
+    else:
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        for piece in parts:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)  # let others run: sending does not wait while the client keeps up
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
