@@ -72,9 +72,14 @@ def _details(resource: Named, name: str, **more: Any) -> RawObject:  # noqa: ANN
     return {key: value for key, value in details.items() if value} | more
 
 
+def _about(code: int, reason: str, resource: Named, name: str, what: str, **details: int) -> StatusError:
+    """A refusal that says something of one object."""
+    message = f'{_qualified(resource)} "{name}" {what}'
+    return StatusError(code, reason, message, details=_details(resource, name, **details))
+
+
 def not_found(resource: Named, name: str) -> StatusError:
-    message = f'{_qualified(resource)} "{name}" not found'
-    return StatusError(404, "NotFound", message, details=_details(resource, name))
+    return _about(404, "NotFound", resource, name, "not found")
 
 
 def unknown_path() -> StatusError:
@@ -83,16 +88,12 @@ def unknown_path() -> StatusError:
 
 
 def already_exists(resource: Named, name: str) -> StatusError:
-    message = f'{_qualified(resource)} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+    return _about(409, "AlreadyExists", resource, name, "already exists")
 
 
 def generate_name_conflict(resource: Named, name: str) -> StatusError:
-    message = (
-        f'{_qualified(resource)} "{name}" already exists, the server was not able to generate a unique '
-        "name for the object"
-    )
-    return StatusError(409, "AlreadyExists", message, details=_details(resource, name, retryAfterSeconds=1))
+    what = "already exists, the server was not able to generate a unique name for the object"
+    return _about(409, "AlreadyExists", resource, name, what, retryAfterSeconds=1)
 
 
 def conflict(resource: Named, name: str, why: str = MODIFIED) -> StatusError:

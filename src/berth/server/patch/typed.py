@@ -7,12 +7,12 @@ lists do not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from berth.kube.schema import NO_DEFAULT, SchemaNode, budget
-from berth.server.errors import bad_request
+from berth.server.errors import StatusError, bad_request
 from berth.server.patch import fieldset
 from berth.server.patch.fieldset import KeyPath
 
@@ -254,44 +254,38 @@ def without(
     return value
 
 
-def require_schema(value: Any, node: SchemaNode) -> None:  # noqa: ANN401
+def require_schema(value: Any, node: SchemaNode, path: str = "") -> None:  # noqa: ANN401
     """Refuse a configuration that the schema cannot make sense of, as server-side apply does."""
-    for path, message in _nonsense(value, node, ""):
-        raise bad_request(f"failed to create typed patch object: {path}: {message}")
-
-
-def _nonsense(value: Any, node: SchemaNode, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
     budget.step()
     if isinstance(value, dict) and node.type == "object":
+        closed = node.values is None and node.struct is not None and not node.preserve_unknown
         for name, item in value.items():
             at = f"{path}.{name}"
-            if (
-                name not in node.fields
-                and node.values is None
-                and node.struct is not None
-                and not node.preserve_unknown
-            ):
-                yield at, "field not declared in schema"
-            else:
-                yield from _nonsense(item, node.child(name), at)
+            if closed and name not in node.fields:
+                raise _untyped(at, "field not declared in schema")
+            require_schema(item, node.child(name), at)
     elif isinstance(value, list) and node.type == "array":
-        yield from _list_nonsense(value, node, path)
+        _require_elements(value, node, path)
 
 
-def _list_nonsense(value: list[Any], node: SchemaNode, path: str) -> Iterator[tuple[str, str]]:
+def _require_elements(value: list[Any], node: SchemaNode, path: str) -> None:
     seen: set[str] = set()
     for index, item in enumerate(value):
         at = f"{path}[{index}]"
         if node.list_type != "atomic":
             element = element_of(item, node)
             if element is None:
-                yield path, _omits(index, item, node)
-                continue
-            at = f"{path}{fieldset.show((element,))}"
+                raise _untyped(path, _omits(index, item, node))
+            shown = fieldset.show((element,))
             if element in seen:
-                yield path, f"duplicate entries for key {fieldset.show((element,))}"
+                raise _untyped(path, f"duplicate entries for key {shown}")
             seen.add(element)
-        yield from _nonsense(item, node.element(), at)
+            at = f"{path}{shown}"
+        require_schema(item, node.element(), at)
+
+
+def _untyped(path: str, why: str) -> StatusError:
+    return bad_request(f"failed to create typed patch object: {path}: {why}")
 
 
 def _omits(index: int, item: object, node: SchemaNode) -> str:
