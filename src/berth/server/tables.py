@@ -18,6 +18,7 @@ UNSET = "<unset>"
 UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
 
+META_V1 = "meta.k8s.io/v1"
 _LISTED = 3
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
 
@@ -158,7 +159,7 @@ def table_head(columns: tuple[Column, ...], metadata: Mapping[str, Any], *, head
     """What stands before the rows of a table; in a watch, `headers` are wanted with the first event only."""
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": META_V1,
         "metadata": dict(metadata),
         "columnDefinitions": [column.header() for column in columns] if headers else None,
     }
@@ -179,8 +180,4 @@ def render_row(columns: tuple[Column, ...], obj: Object, now: float, include: st
 
 def partial_metadata(obj: Object) -> Object:
     """An object cut down to its metadata."""
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": obj.get("metadata", {}),
-    }
+    return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": obj.get("metadata", {})}

@@ -24,7 +24,7 @@ from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
 from berth.server.storage.bucket import ALL, Record, encode
 from berth.server.storage.selectors import Match
-from berth.server.tables import table_head
+from berth.server.tables import META_V1, table_head
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
@@ -41,7 +41,7 @@ class _Token(msgspec.Struct):
 
     rv: int
     start: tuple[str, str]
-    v: str = "meta.k8s.io/v1"
+    v: str = META_V1
 
 
 async def get(request: ApiRequest) -> Reply:
@@ -68,22 +68,17 @@ def match_of(request: ApiRequest) -> Match:
 
 
 async def list_(request: ApiRequest) -> Reply:
-    endpoint, form = request.endpoint, request.accept
-    match = match_of(request)
-    records, metadata = _page(request, match)
-    if form == TABLE:
-        include = replies.include(request)
-        rows = await _each(records, lambda record: encode(replies.row(endpoint, record, include)))
+    endpoint, shape = request.endpoint, replies.shape_of(request)
+    records, metadata = _page(request, match_of(request))
+    if shape.form == TABLE:
+        rows = await _each(records, lambda record: encode(shape.row(record)))
         return Reply(200, ListBody(table_head(endpoint.strategy.columns, metadata), rows, "rows"))
     head = head_of(endpoint, metadata)
-    if form == PARTIAL:
-        head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": replies.META_V1}
-        items = await _each(records, replies.partial_data)
+    if shape.form == PARTIAL:
+        head |= {"kind": "PartialObjectMetadataList", "apiVersion": META_V1}
     elif endpoint.show is None:
-        items = [record.data for record in records]
-    else:
-        items = await _each(records, endpoint.data)
-    return Reply(200, ListBody(head, items))
+        return Reply(200, ListBody(head, [record.data for record in records]))
+    return Reply(200, ListBody(head, await _each(records, shape.data)))
 
 
 def head_of(endpoint: Endpoint, metadata: RawObject) -> RawObject:

@@ -22,13 +22,39 @@ from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, decode, encode
 from berth.server.tables import partial_metadata, render_row, table_head
 
-META_V1 = "meta.k8s.io/v1"
 JSON_TYPE, _YAML = well_known.JSON.encode(), well_known.YAML.encode()
 _GZIP_FROM = 128 * 1024  # kube-apiserver's threshold
 _PIECE = 128 * 1024  # made before others have a turn, or a little more
 _LARGEST_PIECE = 2 * _PIECE
 _CLOSING = b"]}\n"  # of a list
 _PRETTY_UP_TO = 16 * 1024 * 1024  # what is larger is not for eyes
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The form in which a client wants objects. Watchers with equal shapes share encoded bytes."""
+
+    endpoint: Endpoint
+    form: str
+    include: str  # how much of each object a table row carries
+
+    def data(self, record: Record, *, headers: bool = True) -> bytes:
+        """An object in this form; a table has `headers` but for later events of a watch."""
+        if self.form == TABLE:
+            version = {"resourceVersion": str(record.rv)}
+            head = table_head(self.endpoint.strategy.columns, version, headers=headers)
+            return encode({**head, "rows": [self.row(record)]})
+        if self.form == PARTIAL:
+            return encode(partial_metadata(decode(record.data)))
+        return self.endpoint.data(record)
+
+    def row(self, record: Record) -> RawObject:
+        obj = self.endpoint.object(record)
+        return render_row(self.endpoint.strategy.columns, obj, time.time(), self.include)
+
+
+def shape_of(request: ApiRequest) -> Shape:
+    return Shape(request.endpoint, request.accept, request.query.get("includeObject") or "Metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,31 +113,7 @@ def of_object(obj: object, status: int = 200) -> Reply:
 
 
 def of_record(request: ApiRequest, record: Record, status: int = 200) -> Reply:
-    endpoint, form = request.endpoint, request.accept
-    if form == TABLE:
-        return Reply(status, encode(table(endpoint, include(request), record)))
-    if form == PARTIAL:
-        return Reply(status, partial_data(record))
-    return Reply(status, endpoint.data(record))
-
-
-def include(request: ApiRequest) -> str:
-    """How much of each object a table row carries."""
-    return request.query.get("includeObject") or "Metadata"
-
-
-def partial_data(record: Record) -> bytes:
-    return encode(partial_metadata(decode(record.data)))
-
-
-def table(endpoint: Endpoint, include_object: str, record: Record, *, headers: bool = True) -> RawObject:
-    """The table of one object."""
-    head = table_head(endpoint.strategy.columns, {"resourceVersion": str(record.rv)}, headers=headers)
-    return {**head, "rows": [row(endpoint, record, include_object)]}
-
-
-def row(endpoint: Endpoint, record: Record, include_object: str) -> RawObject:
-    return render_row(endpoint.strategy.columns, endpoint.object(record), time.time(), include_object)
+    return Reply(status, shape_of(request).data(record))
 
 
 def of_error(error: StatusError) -> Reply:

@@ -18,13 +18,13 @@ from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import lists, replies
+from berth.server.http.replies import Shape
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
 from berth.server.http.state import ServerState
 from berth.server.registry.checks import Found, forbidden
-from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, WatchEvent, decode, encode
 from berth.server.storage.selectors import Match
-from berth.server.tables import partial_metadata, table_head
+from berth.server.tables import META_V1, partial_metadata, table_head
 
 _log = logging.getLogger(__name__)
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
@@ -34,19 +34,10 @@ _LAST_WORDS = 10.0  # seconds for a client that was cut off to read what is unde
 _INITIAL_STEP = 500
 
 
-@dataclass(frozen=True, slots=True)
-class WatchShape:
-    """The form in which a watcher wants objects. Watchers with equal shapes share encoded bytes."""
-
-    endpoint: Endpoint
-    form: str
-    include: str
-
-
 class ClientWatcher:
     """Collects what one client is to be sent."""
 
-    def __init__(self, shape: WatchShape, namespace: str, match: Match) -> None:
+    def __init__(self, shape: Shape, namespace: str, match: Match) -> None:
         self._shape = shape
         self._namespace = namespace
         self._match = None if match.everything else match
@@ -142,13 +133,7 @@ class ClientWatcher:
         return frame
 
     def _encode(self, kind: str, record: Record, *, columns: bool = False) -> bytes:
-        shape = self._shape
-        if shape.form == TABLE:
-            data = encode(replies.table(shape.endpoint, shape.include, record, headers=columns))
-        elif shape.form == PARTIAL:
-            data = replies.partial_data(record)
-        else:
-            data = shape.endpoint.data(record)
+        data = self._shape.data(record, headers=columns)
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), data)
 
     def bookmark(self, rv: int, *, initial_end: bool = False) -> bytes:
@@ -158,7 +143,7 @@ class ClientWatcher:
         resource = self._shape.endpoint.resource
         obj: RawObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         if self._shape.form == PARTIAL:
-            obj.update(kind="PartialObjectMetadata", apiVersion=replies.META_V1)
+            obj.update(kind="PartialObjectMetadata", apiVersion=META_V1)
         elif self._shape.form == TABLE:
             rows = [{"cells": [], "object": partial_metadata(obj)}]
             obj = {**table_head((), {"resourceVersion": str(rv)}, headers=False), "rows": rows}
@@ -189,8 +174,7 @@ async def watch(request: ApiRequest, send: Send) -> None:
     endpoint, watchers = request.endpoint, request.state.metrics.watchers
     match = lists.match_of(request)
     lists.refuse(_wrong_options(request))
-    shape = WatchShape(endpoint, request.accept, replies.include(request))
-    bookmarks = request.flag("allowWatchBookmarks")
+    shape, bookmarks = replies.shape_of(request), request.flag("allowWatchBookmarks")
     timeout = request.number("timeoutSeconds")
     lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
     watcher = ClientWatcher(shape, request.address.namespace, match)
