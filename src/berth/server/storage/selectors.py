@@ -14,16 +14,7 @@ from functools import lru_cache
 from berth.kube import names
 from berth.kube.amounts.integers import integer
 from berth.kube.objects import RawObject
-from berth.kube.selectors import (
-    DOES_NOT_EXIST,
-    EXISTS,
-    GT,
-    IN,
-    LT,
-    NOT_A_NUMBER,
-    NOT_IN,
-    Requirement,
-)
+from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, GT, IN, LT, NOT_A_NUMBER, NOT_IN, Requirement
 from berth.server import errors
 from berth.server.fields import at
 from berth.server.storage.bucket import Record
@@ -245,8 +236,7 @@ def parse_fields(
     """
     known = fields({})
     # All values of a field are looked up at once, however many terms there are.
-    wanted: dict[str, set[str]] = {}
-    unwanted: dict[str, set[str]] = {}
+    tests: dict[tuple[str, bool], set[str]] = {}
     for term in _split_terms(text):
         if not term:
             continue
@@ -254,14 +244,12 @@ def parse_fields(
         name = aliases.get(name, name)
         if name not in METADATA_FIELDS and name not in known:
             raise errors.bad_request(f"field label not supported: {name}")
-        if not equal:
-            unwanted.setdefault(name, set()).add(value)
+        values = tests.setdefault((name, equal), {value})
+        if equal:
+            values &= {value}
         else:
-            wanted[name] = wanted.get(name, {value}) & {value}
-    return (
-        *((name, True, frozenset(values)) for name, values in wanted.items()),
-        *((name, False, frozenset(values)) for name, values in unwanted.items()),
-    )
+            values.add(value)
+    return tuple((name, equal, frozenset(values)) for (name, equal), values in tests.items())
 
 
 def selected_name(text: str) -> str:
