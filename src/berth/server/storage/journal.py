@@ -7,6 +7,7 @@ that returned survives the process and the machine.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import logging
@@ -85,10 +86,11 @@ class Batch:
     """Changes that are committed together; `epoch` tells those that built upon a failed one."""
 
     epoch: int
+    done: asyncio.Future[None]
     rows: list[Row] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)  # rows that are neither state nor history any more
     expired: dict[str, int] = field(default_factory=dict)
-    ticket: Any = None  # what the store has to do once it is on disk
+    events: list[Any] = field(default_factory=list)  # what the store takes in once they are on disk
 
 
 TellWritten = Callable[[list[Batch], Exception | None], None]
@@ -99,15 +101,15 @@ class Journal:
 
     def __init__(self, data_dir: Path) -> None:
         _make_folder(data_dir)
-        self._lock = _lock(data_dir / "lock")
         self._path = data_dir / "state.db"
         with contextlib.ExitStack() as opening:
-            opening.callback(self._lock.close)
+            opening.callback(_lock(data_dir / "lock").close)
             self.marks = VersionMarks(data_dir / "versions")
             opening.callback(self.marks.release)
             _check_there(self._path, self.marks.acknowledged)
             self._connection = _open(self._path)
-            opening.pop_all()  # all of it is kept
+            opening.callback(self._connection.close)
+            self._held = opening.pop_all()
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._refused = -1  # batches of this epoch and earlier ones stand on a failed commit
@@ -159,9 +161,7 @@ class Journal:
     def release(self) -> None:
         """Let go of everything as it is."""
         with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
-        self.marks.release()
-        self._lock.close()
+            self._held.close()
 
     def _run(self, outcome: TellWritten) -> None:
         while True:

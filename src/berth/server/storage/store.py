@@ -14,7 +14,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,14 +42,6 @@ _CLEANING = 256  # useless rows that are worth a visit
 _A_MOMENT = 0.5  # seconds between two looks at whether the store was closed
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Ticket:
-    """What the loop has to do once a batch is on disk."""
-
-    events: list[tuple[Bucket, WatchEvent]]
-    done: asyncio.Future[None]
 
 
 class Store:
@@ -216,17 +207,16 @@ class Store:
             raise RuntimeError("the store is not started")
         batch = self._open
         if batch is None:
-            batch = self._open = Batch(self._epoch, ticket=_Ticket([], loop.create_future()))
+            batch = self._open = Batch(self._epoch, loop.create_future())
             loop.call_soon(self._flush)
-        ticket: _Ticket = batch.ticket
         record = event.record
         bucket.changes += 1
-        bucket.queued[record.key] = QueuedWrite(record.rv, newest, ticket.done)
-        ticket.events.append((bucket, event))
+        bucket.queued[record.key] = QueuedWrite(record.rv, newest, batch.done)
+        batch.events.append((bucket, event))
         batch.rows.append(
             Row(record.rv, bucket.name, *record.key, event.type, record.data, _seen_before(event))
         )
-        return ticket.done
+        return batch.done
 
     def _flush(self) -> None:
         batch, self._open = self._open, None
@@ -284,14 +274,13 @@ class Store:
             self._forget(batches, error)
             return
         for batch in batches:
-            ticket: _Ticket = batch.ticket
-            for bucket, event in ticket.events:
+            for bucket, event in batch.events:
                 self._dropped += self._applied(bucket, event)
                 self.rv = event.record.rv
                 for listener in tuple(bucket.listeners):
                     listener.offer(event)
-            if not ticket.done.done():
-                ticket.done.set_result(None)
+            if not batch.done.done():
+                batch.done.set_result(None)
 
     def _forget(self, batches: list[Batch], error: Exception) -> None:
         """A commit failed: nothing queued counts, and what was built upon it is refused as well."""
@@ -305,10 +294,9 @@ class Store:
                 failed.append(self._open)
                 self._open = None
         for batch in failed:
-            done = batch.ticket.done
-            if not done.done():
-                done.set_exception(error)
-                done.exception()  # a client that left does not ask
+            if not batch.done.done():
+                batch.done.set_exception(error)
+                batch.done.exception()  # a client that left does not ask
 
 
 def _seen_before(event: WatchEvent) -> bytes | None:
