@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from prometheus_client import generate_latest
+
 from berth.kube.objects import RawObject
 from berth.kube.versions import KubernetesVersion
 from berth.server import errors
@@ -29,6 +31,7 @@ from berth.server.storage.bucket import encode
 
 _JSON_TYPES = frozenset({*TEXT_TYPES, "text/yaml", "application/*", "*/*"})
 _OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+_METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _CHECKS = ("ping", "log", "store")
 _PATHS = ("/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
@@ -41,7 +44,7 @@ class Documents:
         self._state = state
         self._openapi = OpenApi(state.registry.resources(), state.registry.schemas, state.settings.version)
         self._version = -1
-        self._made: dict[tuple[str, str], tuple[bytes, str]] = {}
+        self._made: dict[tuple[str, str], Reply] = {}
 
     def answer(self, request: ApiRequest) -> Reply:
         path = request.path.rstrip("/") or "/"
@@ -52,7 +55,7 @@ class Documents:
         if path == "/version":
             return of_object(version_info(self._state.settings.version))
         if path == "/metrics":
-            return Reply(200, self._state.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Reply(200, generate_latest(self._state.metrics.registry), _METRICS_TYPE)
         if path in ("/", _OPENID, _KEYS):
             return of_object(self._about(path))
         registry = self._state.registry
@@ -99,41 +102,26 @@ class Documents:
     # --- discovery
 
     def _discovery(self, request: ApiRequest, path: str) -> Reply:
-        form, content_type = "", JSON_TYPE
-        if path in ("/api", "/apis"):
-            form = _asked_version(request.headers.get(b"accept", b"").decode("latin-1"))
-        if form:
-            content_type += f";g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList".encode()
-        key, tagged = (path, form), bool(form)
-        return self._kept(request, key, lambda: encode(self._document(*key)), content_type, tagged=tagged)
+        form = _asked_version(request.header(b"accept")) if path in ("/api", "/apis") else ""
+        return self._kept(request, (path, form), lambda: self._discovered(path, form))
 
-    def _kept(
-        self,
-        request: ApiRequest,
-        key: tuple[str, str],
-        make: Callable[[], bytes],
-        content_type: bytes,
-        *,
-        tagged: bool = True,
-    ) -> Reply:
-        """A document that is made once; by its tag a client says that it has it already."""
-        if key not in self._made:
-            body = make()
-            self._made[key] = (body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
-        body, tag = self._made[key]
-        headers = {"ETag": tag, "Vary": "Accept"} if tagged else {}
-        if tagged and _is_held(request, tag):
-            return Reply(304, b"", headers=headers)
-        return Reply(200, body, content_type, headers)
-
-    def _document(self, path: str, form: str) -> object:
+    def _discovered(self, path: str, form: str) -> Reply:
         groups = groups_of(self._state.registry.resources())
         if form:
-            return aggregated(groups, core=path == "/api", version=form)
+            content_type = JSON_TYPE + f";g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList".encode()
+            return _tagged(encode(aggregated(groups, core=path == "/api", version=form)), content_type)
         found = legacy(groups, path)
         if found is None:
             raise errors.unknown_path()
-        return found
+        return of_object(found)
+
+    def _kept(self, request: ApiRequest, key: tuple[str, str], make: Callable[[], Reply]) -> Reply:
+        """An answer that is made once; a client that has it already, by its tag, is told so."""
+        if key not in self._made:
+            self._made[key] = make()
+        made = self._made[key]
+        held = made.headers and _is_held(request, made.headers["ETag"])
+        return Reply(304, b"", headers=made.headers) if held else made
 
     # --- OpenAPI
 
@@ -141,9 +129,9 @@ class Documents:
         if path == "/openapi/v3":
             return of_object(self._openapi.index())
         if path == "/openapi/v2":
-            form = _openapi_form(request.headers.get(b"accept", b"").decode("latin-1"))
+            form = _openapi_form(request.header(b"accept"))
             make = self._openapi.v2_protobuf if form else self._openapi.v2
-            return self._kept(request, (path, form), make, form.encode() or JSON_TYPE)
+            return self._kept(request, (path, form), lambda: _tagged(make(), form.encode() or JSON_TYPE))
         name = path.removeprefix("/openapi/v3/")
         document = self._openapi.document(name)
         if not path.startswith("/openapi/v3/") or document is None:
@@ -158,9 +146,14 @@ def _asked_version(accept: str) -> str:
     return next(known, "v2" if asked else "")
 
 
+def _tagged(body: bytes, content_type: bytes) -> Reply:
+    tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+    return Reply(200, body, content_type, {"ETag": tag, "Vary": "Accept"})
+
+
 def _is_held(request: ApiRequest, tag: str) -> bool:
     """Whether the client has the body with this tag already."""
-    given = request.headers.get(b"if-none-match", b"").decode("latin-1").split(",")
+    given = request.header(b"if-none-match").split(",")
     return any(one.strip().removeprefix("W/") in ("*", tag) for one in given)
 
 
@@ -252,26 +245,17 @@ def _resource_list(groups: ServedGroups, group: str, version: str) -> dict[str, 
 
 def aggregated(groups: ServedGroups, *, core: bool, version: str) -> dict[str, Any]:
     """All groups at once: the core group for ``/api``, the others for ``/apis``."""
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
-        "metadata": {},
-        "items": [
-            {
-                "metadata": {**({"name": name} if name else {}), "creationTimestamp": None},
-                "versions": [
-                    {
-                        "version": each,
-                        "resources": [_aggregated(resource) for resource in found],
-                        "freshness": "Current",
-                    }
-                    for each, found in versions.items()
-                ],
-            }
-            for name, versions in groups.items()
-            if (name == "") == core
-        ],
-    }
+    listed: list[RawObject] = []
+    for name, versions in groups.items():
+        if (name == "") == core:
+            own = [
+                {"version": each, "resources": [_aggregated(one) for one in found], "freshness": "Current"}
+                for each, found in versions.items()
+            ]
+            named = {"name": name} if name else {}
+            listed.append({"metadata": {**named, "creationTimestamp": None}, "versions": own})
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}"}
+    return {**head, "metadata": {}, "items": listed}
 
 
 _version = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?").fullmatch

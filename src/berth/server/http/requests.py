@@ -140,6 +140,9 @@ class ApiRequest:
     def intent(self) -> Intent:
         return Intent(self.manager, self.dry_run, self.address.subresource, user=self.user)
 
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
+
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "")
         if text in _TRUE:
@@ -159,7 +162,7 @@ class ApiRequest:
 
     @property
     def accept(self) -> str:
-        return _accepted(self.headers.get(b"accept", b"").decode("latin-1"))
+        return _accepted(self.header(b"accept"))
 
     @property
     def content_type(self) -> str:
@@ -168,11 +171,8 @@ class ApiRequest:
     @property
     def manager(self) -> str:
         """The name in managedFields for the fields that this request sets."""
-        manager = self.query.get("fieldManager")
-        if manager:
-            return manager
-        agent = self.headers.get(b"user-agent", b"").decode("latin-1")
-        return agent.partition("/")[0][:128] or "unknown"
+        agent = self.header(b"user-agent").partition("/")[0]
+        return self.query.get("fieldManager") or agent[:128] or "unknown"
 
     @property
     def dry_run(self) -> bool:
