@@ -132,9 +132,8 @@ def answer_at_once(cycle: RequestResponseCycle, status: int, body: bytes) -> boo
     uvicorn writes the head and the body one after the other, each with encryption of its own, which takes
     a fifth of the time for a small request.
     """
-    if cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive or cycle.access_log:
-        return False
-    if cycle.scope["method"] == "HEAD":
+    is_head = cycle.scope["method"] == "HEAD"
+    if is_head or cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
         return False
     cycle.response_started, cycle.waiting_for_100_continue = True, False
     head = b"%scontent-length: %d\r\ncontent-type: application/json\r\n\r\n"

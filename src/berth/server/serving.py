@@ -95,7 +95,6 @@ def open_server(settings: ServerSettings) -> Iterator[OpenServer]:
 
 
 def _config(state: ServerState, prepared: PreparedServer) -> uvicorn.Config:
-    settings = state.settings
     return uvicorn.Config(
         Api(state),
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
@@ -105,8 +104,8 @@ def _config(state: ServerState, prepared: PreparedServer) -> uvicorn.Config:
         ssl_certfile=str(prepared.cert_file),
         ssl_keyfile=str(prepared.key_file),
         log_config=None,  # as everything else that is said in this process
-        log_level=settings.log_level,
-        access_log=settings.access_log,
+        log_level="warning",
+        access_log=False,
         server_header=False,
         proxy_headers=False,  # headers such as X-Forwarded-For are not trusted
         date_header=False,

@@ -17,7 +17,6 @@ DEFAULT_PORT = 6443
 BODY_LIMIT = 3 * 1024 * 1024
 HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers
 OBJECT_LIMIT = 3 * 512 * 1024  # what etcd takes by default
-DEFAULT_HISTORY_BYTES = 64 * 1024 * 1024
 # By which clients inside a cluster would know the server.
 SERVICE_NAMES = (
     "localhost",
@@ -30,7 +29,7 @@ SERVICE_NAMES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerSettings:
-    """Where the server keeps its data, where it listens, and what it is told to keep and to log."""
+    """Where the server keeps its data, where it listens, and what it is told to keep and to refuse."""
 
     data_dir: Path
     host: str = DEFAULT_HOST
@@ -43,11 +42,7 @@ class ServerSettings:
     exclusive_charge: str = LARGEST  # for a domain that a pod without a node keeps for itself
     daemon_namespaces: frozenset[str] = frozenset({SYSTEM_NAMESPACE})  # left out of anti-affinity
     event_limit: int = 10_000  # changes kept for watches, per resource
-    history_bytes: int = DEFAULT_HISTORY_BYTES  # that they may have in all
-    event_ttl: float = 3600.0  # seconds an Event object is kept
     bookmark_interval: float = 60.0
-    access_log: bool = False
-    log_level: str = "warning"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,6 +33,7 @@ from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)
 _NOWHERE = Address("", "", "")
+_EVENT_SECONDS = 3600.0  # that an Event is kept
 
 
 class Api:
@@ -55,7 +56,7 @@ class Api:
         await receive()
         registry.store.start(asyncio.get_running_loop())
         await bootstrap.fill(registry, settings)
-        work = (expire(registry, settings.event_ttl), bootstrap.keep(registry, settings), tidy())
+        work = (expire(registry, _EVENT_SECONDS), bootstrap.keep(registry, settings), tidy())
         tasks = [asyncio.create_task(each) for each in work]
         self._state.ready = True
         try:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 
 from berth.kube.quota.exclusive import ExclusiveDomains, Neighbours
 from berth.kube.schema import budget
@@ -62,9 +62,6 @@ class ServerMetrics:
         self._requests.labels(verb, resource, str(code)).inc()
         if seconds is not None:
             self._seconds.labels(verb).observe(seconds)
-
-    def render(self) -> bytes:
-        return generate_latest(self.registry)
 
 
 class Workers:
@@ -173,7 +170,6 @@ def open_store(settings: ServerSettings) -> Store:
         event_limit=settings.event_limit,
         fields={each.resource.name: each.fields for each in kept},
         converted={each.resource.name: each.converted for each in kept if each.converted is not None},
-        history_bytes=settings.history_bytes,
     )
 
 

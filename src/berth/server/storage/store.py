@@ -22,7 +22,7 @@ import msgspec
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
-from berth.server.settings import DEFAULT_HISTORY_BYTES, OBJECT_LIMIT
+from berth.server.settings import OBJECT_LIMIT
 from berth.server.storage.bucket import (
     Bucket,
     Fields,
@@ -37,6 +37,7 @@ from berth.server.storage.journal import Batch, Journal, Row
 
 _T = TypeVar("_T")
 
+_HISTORY_BYTES = 64 * 1024 * 1024
 _TRIMMED = 16  # changes forgotten at once when the bytes are too many
 _CLEANING = 256  # useless rows that are worth a visit
 _A_MOMENT = 0.5  # seconds between two looks at whether the store was closed
@@ -62,7 +63,7 @@ class Store:
         event_limit: int,
         fields: Mapping[str, Fields],
         converted: Mapping[str, Callable[[RawObject], RawObject]] | None = None,
-        history_bytes: int = DEFAULT_HISTORY_BYTES,
+        history_bytes: int = _HISTORY_BYTES,
     ) -> None:
         self._limit, self._history_bytes = event_limit, history_bytes
         self._history_size = 0
