@@ -92,15 +92,11 @@ def _content(path: Path) -> bytes:
 
 
 def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(ca).decode()}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [
-            {
-                "name": CLUSTER,
-                "cluster": {"server": url, "certificate-authority-data": base64.b64encode(ca).decode()},
-            }
-        ],
+        "clusters": [{"name": CLUSTER, "cluster": cluster}],
         "users": [{"name": CLUSTER, "user": {"token": token}}],
         "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": CLUSTER}}],
         "current-context": CLUSTER,
