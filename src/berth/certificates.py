@@ -25,16 +25,10 @@ def self_signed(common: str, names: Iterable[str], now: dt.datetime) -> tuple[by
 
 def new_authority(common: str, now: dt.datetime, days: int) -> Authority:
     """The key and certificate of one that vouches for servers, and for no further authorities."""
-    key = new_key()
-    name = _named(common)
-    certificate = (
-        _begin(name, name, key.public_key(), now, days)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(sign_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return key, certificate
+    key, name = new_key(), _named(common)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    builder = _begin(name, name, key.public_key(), now, days, is_authority=True)
+    return key, builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
 
 
 def issue(
@@ -47,9 +41,7 @@ def issue(
     key, subject = new_key(), _named(common)
     signer, issuer = (authority[0], authority[1].subject) if authority else (key, subject)
     builder = (
-        _begin(subject, issuer, key.public_key(), now, days)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(sign_certificates=False), critical=True)
+        _begin(subject, issuer, key.public_key(), now, days, is_authority=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(alternative_names(names)), critical=False)
     )
@@ -69,8 +61,25 @@ def _named(common: str) -> x509.Name:
 
 
 def _begin(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: dt.datetime,
+    days: int,
+    *,
+    is_authority: bool,
 ) -> x509.CertificateBuilder:
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -79,20 +88,8 @@ def _begin(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))  # clocks differ a little
         .not_valid_after(now + dt.timedelta(days=days))
-    )
-
-
-def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=sign_certificates,
-        crl_sign=sign_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+        .add_extension(x509.BasicConstraints(is_authority, 0 if is_authority else None), critical=True)
+        .add_extension(usage, critical=True)
     )
 
 
