@@ -223,13 +223,9 @@ def _settle(
 
 
 def _conflict(conflicts: dict[Manager, FieldSet]) -> StatusError:
-    ordered = [(manager, sorted(conflicts[manager])) for manager in sorted(conflicts)]
+    ordered = [(who, [fieldset.show(path) for path in sorted(conflicts[who])]) for who in sorted(conflicts)]
     causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f"conflict with {manager}",
-            "field": fieldset.show(path),
-        }
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
         for manager, paths in ordered
         for path in paths
     ]
@@ -237,7 +233,7 @@ def _conflict(conflicts: dict[Manager, FieldSet]) -> StatusError:
         text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         listed = "\n".join(
-            f"conflicts with {manager}:\n" + "\n".join(f"- {fieldset.show(path)}" for path in paths)
+            f"conflicts with {manager}:\n" + "\n".join(f"- {path}" for path in paths)
             for manager, paths in ordered
         )
         text = f"Apply failed with {len(causes)} conflicts: {listed}"

@@ -132,7 +132,7 @@ def capped(managers: Managers) -> Managers:
         key=lambda manager: (managers[manager].time, manager),
     )
     kept = dict(managers)
-    for manager in updating[: max(0, len(updating) - _MAX_UPDATE_MANAGERS)]:
+    for manager in updating[:-_MAX_UPDATE_MANAGERS]:
         entry = kept.pop(manager)
         ancient = Manager(_ANCIENT, UPDATE, entry.api_version)
         before = kept.get(ancient)

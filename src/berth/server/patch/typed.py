@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from berth.kube.schema import NO_DEFAULT, SchemaNode, budget
 from berth.server.errors import StatusError, bad_request
@@ -22,11 +22,11 @@ MISSING: Any = object()
 _MAX_DEPTH = 100
 
 
-def is_granular_map(value: object, node: SchemaNode) -> bool:
+def is_granular_map(value: object, node: SchemaNode) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and not node.is_atomic and node.type in ("object", "any")
 
 
-def is_granular_list(value: object, node: SchemaNode) -> bool:
+def is_granular_list(value: object, node: SchemaNode) -> TypeGuard[list[Any]]:
     return isinstance(value, list) and node.list_type != "atomic"
 
 
@@ -48,10 +48,12 @@ def element_of(item: object, node: SchemaNode) -> str | None:
     return fieldset.keys(values)
 
 
-def _elements(items: list[Any], node: SchemaNode) -> dict[str, Any] | None:
-    """Elements by identity; None if some have none or share one, so that the list can only be taken whole."""
+def _elements(value: object, node: SchemaNode) -> dict[str, Any] | None:
+    """The elements of a list by identity; None if it can only be taken whole, as when some share one."""
+    if not is_granular_list(value, node):
+        return None
     found: dict[str, Any] = {}
-    for item in items:
+    for item in value:
         element = element_of(item, node)
         if element is None or element in found:
             return None
@@ -83,7 +85,7 @@ def _parts(value: Any, node: SchemaNode, path: KeyPath) -> _Parts | None:  # noq
             (f"f:{name}", item, node.child(name), item is not None and name not in known)
             for name, item in value.items()
         ]
-    elements = _elements(value, node) if is_granular_list(value, node) else None
+    elements = _elements(value, node)
     if elements is None:
         return None
     inner = node.element()
@@ -136,13 +138,13 @@ def _compare(old: Any, new: Any, node: SchemaNode, path: KeyPath, out: Differenc
             _compare(held, new.get(name, MISSING), node.child(name), at, out)
             if held is MISSING and name not in known:
                 out.added.add(at)
-    elif is_granular_list(old, node) and is_granular_list(new, node):
+    elif isinstance(old, list):
         _compare_lists(old, new, node, path, out)
     elif old != new:
         out.modified.add(path)
 
 
-def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: KeyPath, out: Difference) -> None:
+def _compare_lists(old: list[Any], new: object, node: SchemaNode, path: KeyPath, out: Difference) -> None:
     before, after = _elements(old, node), _elements(new, node)
     if before is None or after is None:
         if old != new:
@@ -188,12 +190,6 @@ def merge(live: Any, config: Any, node: SchemaNode) -> Any:  # noqa: ANN401
             if item is not None:
                 merged[name] = merge(live.get(name, MISSING), item, node.child(name))
         return merged
-    if is_granular_list(live, node) and is_granular_list(config, node):
-        return _merge_lists(live, config, node)
-    return config
-
-
-def _merge_lists(live: list[Any], config: list[Any], node: SchemaNode) -> list[Any]:
     before, after = _elements(live, node), _elements(config, node)
     if before is None or after is None:
         return config
