@@ -7,7 +7,7 @@ lists do not.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -61,13 +61,6 @@ def _elements(value: object, node: SchemaNode) -> dict[str, Any] | None:
     return found
 
 
-def fields_of(value: Any, node: SchemaNode) -> set[KeyPath]:  # noqa: ANN401 -- any JSON value
-    """The fields an applied configuration lays claim to."""
-    found: set[KeyPath] = set()
-    _fields(value, node, (), found)
-    return found
-
-
 _Parts = list[tuple[str, Any, SchemaNode, bool]]
 
 
@@ -92,15 +85,17 @@ def _parts(value: Any, node: SchemaNode, path: KeyPath) -> _Parts | None:  # noq
     return [(element, item, inner, True) for element, item in elements.items()]
 
 
-def _fields(value: Any, node: SchemaNode, path: KeyPath, found: set[KeyPath]) -> None:  # noqa: ANN401
+def fields_of(value: Any, node: SchemaNode, path: KeyPath = ()) -> Iterator[KeyPath]:  # noqa: ANN401
+    """The fields an applied configuration lays claim to; some come twice."""
     parts = _parts(value, node, path)
     if parts is None and path:
-        found.add(path)
+        yield path
     for step, item, inner, apart in parts or ():
+        at = (*path, step)
         if apart or item == {}:
-            found.add((*path, step))
+            yield at
         if item is not None:
-            _fields(item, inner, (*path, step), found)
+            yield from fields_of(item, inner, at)
 
 
 @dataclass(slots=True)
