@@ -76,16 +76,7 @@ class Address:
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request; `warnings` are sent along with the answer.
-
-    Attributes:
-        verb: As metrics and authorization name it.
-        resource: The plural of what is addressed, once that is known to exist.
-        endpoint: What serves it.
-        notice: A warning about the resource itself, whatever is asked of it.
-        repeated: What strict validation says of fields that the body has twice.
-        streaming: Whether the answer is under way already.
-    """
+    """One request, and what is found out about it while it is answered."""
 
     state: ServerState
     method: str
@@ -97,13 +88,13 @@ class ApiRequest:
     cycle: RequestResponseCycle | None = None  # by which it can be answered at once
     user: User = ADMIN  # the user for whom it is authorized
     started: float = field(default_factory=time.perf_counter)
-    warnings: list[str] = field(default_factory=list)
-    repeated: list[str] = field(default_factory=list)
-    notice: str = ""
-    resource: str = ""
-    streaming: bool = False
-    verb: str = field(init=False)
-    endpoint: Endpoint = field(init=False)
+    warnings: list[str] = field(default_factory=list)  # sent along with the answer
+    repeated: list[str] = field(default_factory=list)  # what strict validation says of fields given twice
+    notice: str = ""  # a warning about the resource itself, whatever is asked of it
+    resource: str = ""  # the plural of what is addressed, once that is known to exist
+    streaming: bool = False  # the answer is under way already
+    verb: str = field(init=False)  # as metrics and authorization name it
+    endpoint: Endpoint = field(init=False)  # what serves it
 
     def __post_init__(self) -> None:
         method, named = self.method, bool(self.address.name)

@@ -346,21 +346,14 @@ class VersionMarks:
     which version writes were acknowledged, and up to which they may have been: it is written after every
     commit, and through to the disk only when the second number grows.  What the database lacks of the first
     is lost, and no version up to the second is ever used again.
-
-    Attributes:
-        known: Whether it was there.
-        acknowledged: The newest version that a client may have been told of.
-        reserved: No version up to this one is new.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known = path.exists()
-        self.acknowledged = self.reserved = 0
-        if self.known:
-            self.acknowledged, self.reserved = _read_marks(path)
-        else:
+        if not self.known:
             write_private(path, _line(0, 0))  # at no moment is it there and empty
+        self.acknowledged, self.reserved = _read_marks(path)
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def reserve(self, version: int) -> None:

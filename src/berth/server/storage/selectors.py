@@ -31,14 +31,10 @@ FieldTest = tuple[str, bool, frozenset[str]]  # field, whether it has to be one 
 
 @dataclass(frozen=True, slots=True)
 class LabelTest:
-    """A label selector as it is matched with many objects: in time by their labels, not by its requirements.
+    """A label selector as it is matched with many objects: in time by their labels, not its requirements."""
 
-    Attributes:
-        needed: Keys that an object has to have.
-        by_key: What is asked of the value of a key, if there is one; at most one requirement an operator.
-    """
-
-    needed: frozenset[str]
+    needed: frozenset[str]  # keys that an object has to have
+    # What is asked of the value of a key, if there is one; at most one requirement an operator.
     by_key: Mapping[str, tuple[Requirement, ...]]
 
     @classmethod

@@ -46,24 +46,17 @@ _log = logging.getLogger(__name__)
 
 
 class Store:
-    """All buckets and the one count of versions; a write is visible once it is on disk, not before.
-
-    Args:
-        data_dir: The folder of the journal, which is locked from here on.
-        event_limit: Changes kept for watches, per bucket.
-        fields: What can be selected by, per bucket.
-        converted: What to make of objects on disk, for buckets where another server may have left others.
-        history_bytes: What the changes that are kept may have in all.
-    """
+    """All buckets and the one count of versions; a write is visible once it is on disk, not before."""
 
     def __init__(
         self,
-        data_dir: Path,
+        data_dir: Path,  # of the journal, which locks it
         *,
-        event_limit: int,
-        fields: Mapping[str, Fields],
+        event_limit: int,  # changes kept for watches, per bucket
+        fields: Mapping[str, Fields],  # what can be selected by, per bucket
+        # What to make of objects on disk, for buckets where a server of another version may have left others.
         converted: Mapping[str, Callable[[RawObject], RawObject]] | None = None,
-        history_bytes: int = _HISTORY_BYTES,
+        history_bytes: int = _HISTORY_BYTES,  # that the changes kept may have in all
     ) -> None:
         self._limit, self._history_bytes = event_limit, history_bytes
         self._history_size = 0
