@@ -19,7 +19,7 @@ from berth.server import errors
 from berth.server.fields import at
 from berth.server.storage.bucket import Record
 
-_token = re.compile(r"\s*(?:(?P<op>==|!=|=|!|,|\(|\)|>|<)|(?P<word>[^\s=!,()<>]+))\s*").match
+_tokens = re.compile(r"[=!]=|[=!,()<>]|[^\s=!,()<>]+").findall
 _OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN, ">": GT, "<": LT}
 
 _SHORT = 512  # characters of a selector that is worth remembering
@@ -107,8 +107,7 @@ def parse_labels(text: str) -> LabelTest | None:
 
 
 def _parse_labels(text: str) -> LabelTest | None:
-    tokens = _tokens(text)
-    requirements = []
+    tokens, requirements = deque[str](_tokens(text)), []
     while tokens:
         requirements.append(_requirement(tokens))
         sign = _next(tokens)
@@ -120,19 +119,6 @@ def _parse_labels(text: str) -> LabelTest | None:
 
 
 _remembered = lru_cache(maxsize=1024)(_parse_labels)
-
-
-def _tokens(text: str) -> deque[str]:
-    tokens, position = deque[str](), 0
-    while position < len(text):
-        found = _token(text, position)
-        if found is None:
-            if not text[position:].strip():
-                break
-            raise _unparsable(f"found '{text[position]}', expected: identifier")
-        tokens.append(found["op"] or found["word"])
-        position = found.end()
-    return tokens
 
 
 def _next(tokens: deque[str]) -> str:
