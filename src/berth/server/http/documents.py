@@ -86,9 +86,9 @@ class Documents:
 
     def _health(self, request: ApiRequest, path: str) -> Reply:
         ready = self._state.ready and not self._state.stopping
-        kind = path.split("/")[1]
+        _, kind, *below = path.split("/")
         well = ready or kind == "livez"
-        if path.count("/") > 1 and path.split("/")[2] not in _CHECKS:
+        if below and below[0] not in _CHECKS:
             raise errors.unknown_path()
         if "verbose" in request.query:
             mark = "[+]" if well else "[-]"
@@ -280,29 +280,27 @@ def _group(name: str, versions: dict[str, list[ServedResource]]) -> dict[str, An
 
 
 def _legacy(resource: ServedResource) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = [
-        {
-            "name": resource.plural,
-            "singularName": resource.singular,
-            "namespaced": resource.namespaced,
-            "kind": resource.kind,
-            "verbs": list(resource.verbs),
-            **_other_names(resource),
-        }
-    ]
+    entries = [_entry(resource, resource.plural, resource.singular, resource) | _other_names(resource)]
     for name in sorted(resource.subresources):
         part = SUBRESOURCES[name]
-        below: dict[str, Any] = {
-            "name": f"{resource.plural}/{name}",
-            "singularName": "",
-            "namespaced": resource.namespaced,
-            "kind": part.kind or resource.kind,
-            "verbs": list(part.verbs),
-        }
+        entry = _entry(resource, f"{resource.plural}/{name}", "", part)
         if part.kind and (part.group, part.version) != (resource.group, resource.version):
-            below |= {"group": part.group, "version": part.version}
-        entries.append(below)
+            entry |= {"group": part.group, "version": part.version}
+        entries.append(entry)
     return entries
+
+
+def _entry(
+    resource: ServedResource, name: str, singular: str, own: ServedResource | Subresource
+) -> dict[str, Any]:
+    """What discovery says of a resource, or of one of its subresources; `own` are its kind and its verbs."""
+    return {
+        "name": name,
+        "singularName": singular,
+        "namespaced": resource.namespaced,
+        "kind": own.kind or resource.kind,
+        "verbs": list(own.verbs),
+    }
 
 
 def _other_names(resource: ServedResource) -> dict[str, list[str]]:
