@@ -23,7 +23,7 @@ _MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
 TEXT_TYPES = (JSON, YAML)
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 REJECTED = "the server rejected our request due to an error in our request"
-_SUCCESS: RawObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+_STATUS: RawObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
 class DataDirError(RuntimeError):
@@ -46,13 +46,7 @@ class StatusError(Exception):
         return self.message
 
     def status(self) -> RawObject:
-        body: RawObject = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": self.metadata,
-            "status": "Failure",
-            "message": self.message,
-        }
+        body = {**_STATUS, "metadata": self.metadata, "status": "Failure", "message": self.message}
         if self.reason:
             body["reason"] = self.reason
         if self.details is not None:
@@ -140,9 +134,7 @@ def forbidden(resource: Named, name: str, why: str, causes: list[RawObject] | No
     plural = _qualified(resource)
     named = f'{plural} "{name}"' if name else plural
     message = f"{named} is forbidden: {why}" if plural else f"forbidden: {why}"
-    details = _details(resource, name)
-    if causes:
-        details["causes"] = causes
+    details = _details(resource, name, **({"causes": causes} if causes else {}))
     return StatusError(403, "Forbidden", message, details=details)
 
 
@@ -202,8 +194,8 @@ def internal(message: str) -> StatusError:
 
 def deleted_status(resource: Named, name: str, uid: str) -> RawObject:
     """The answer to a delete that took effect at once."""
-    return {**_SUCCESS, "details": _details(resource, name, uid=uid)}
+    return {**_STATUS, "details": _details(resource, name, uid=uid)}
 
 
 def success() -> RawObject:
-    return {**_SUCCESS, "code": 201}
+    return {**_STATUS, "code": 201}
