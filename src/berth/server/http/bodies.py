@@ -35,11 +35,7 @@ _MOST_WARNINGS, _MOST_TEXT = 50, 4096  # each is a header
 
 
 async def read_body(request: ApiRequest) -> bytes:
-    """Read the whole body of a request.
-
-    Raises:
-        StatusError: it is too large (413), does not arrive in time (408), or ends too early (400).
-    """
+    """The whole body; 413 if it is too large, 408 if it does not arrive in time, 400 if it ends too early."""
     length = request.headers.get(b"content-length")
     if length is not None and length.isdigit() and int(length[:18]) > BODY_LIMIT:
         raise errors.too_large(BODY_LIMIT)
@@ -150,20 +146,12 @@ def _refuse_infinite(value: object) -> None:
 
 
 def check(request: ApiRequest, obj: RawObject) -> RawObject:
-    """The object as its schema knows it.
-
-    Raises:
-        StatusError: a value has the wrong type, or a field is unknown and that is to be refused (400).
-    """
+    """The object as its schema knows it; 400 if a value has the wrong type or `Strict` validation fails."""
     return _checked(request, request.endpoint.schema, request.endpoint.resource.gvk, obj)
 
 
 def check_part(request: ApiRequest, obj: RawObject) -> RawObject:
-    """The same for what is sent to a subresource that has a kind of its own.
-
-    Raises:
-        StatusError: as above, or the object says it is of another kind (400).
-    """
+    """The same for what is sent to a subresource with a kind of its own; 400 if it says it is of another."""
     part = SUBRESOURCES[request.address.subresource]
     gvk = (part.group, part.version, part.kind)
     api_version = f"{part.group}/{part.version}" if part.group else part.version

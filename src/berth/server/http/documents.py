@@ -158,11 +158,7 @@ def _is_held(request: ApiRequest, tag: str) -> bool:
 
 
 def _openapi_form(accept: str) -> str:
-    """The protobuf type to answer with, empty for JSON: what an Accept header puts first.
-
-    Raises:
-        StatusError: it asks for neither.
-    """
+    """The protobuf type to answer with, empty for JSON: what an Accept header puts first; 406 if neither."""
     found = clauses(accept or "*/*")
     wanted = [(_quality(options.get("q", "1")), media.lower()) for media, options in found]
     for quality, media in sorted(wanted, key=lambda one: -one[0]):

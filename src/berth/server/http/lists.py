@@ -168,11 +168,7 @@ def _wrong_options(request: ApiRequest, exact: str) -> Found:
 
 
 def refuse(wrong: Found) -> None:
-    """Refuse a list or watch if something is wrong with its options.
-
-    Raises:
-        StatusError: something is (422).
-    """
+    """Refuse a list or watch with wrong options (422)."""
     if found := list(wrong):
         raise errors.invalid(("ListOptions", "meta.k8s.io"), "", found)
 

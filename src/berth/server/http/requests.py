@@ -256,11 +256,7 @@ class Gate:
         self._known_host = lru_cache(maxsize=256)(self._is_known)
 
     def check(self, path: str, headers: dict[bytes, bytes]) -> User:
-        """Who sends a request.
-
-        Raises:
-            StatusError: the host is not one of ours (403), or the token is missing or wrong (401).
-        """
+        """Who sends a request; 403 if the host is not one of ours, 401 if the token is missing or wrong."""
         host = headers.get(b"host", b"")
         if not self._known_host(host):
             why = f"host {host.decode('latin-1')!r} is not served here"

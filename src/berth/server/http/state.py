@@ -82,11 +82,7 @@ class Workers:
         self._endless = ThreadPoolExecutor(1, thread_name_prefix="berth-patient-worker")
 
     async def run(self, size: int, work: Callable[[], _T]) -> _T:
-        """Do what takes time by `size` bytes; it may be done several times.
-
-        Raises:
-            StatusError: it takes too long (504).
-        """
+        """Do what takes time by `size` bytes, perhaps several times; 504 if it takes too long."""
         end = time.monotonic() + _PATIENCE
         with contextlib.suppress(budget.BudgetError):
             if size < _LIGHT:
@@ -98,11 +94,7 @@ class Workers:
         raise errors.timeout()
 
     async def write(self, size: int, propose: Callable[[], Write]) -> Write:
-        """The same for what proposes a write; it is called again if another write came first.
-
-        Raises:
-            StatusError: others came first again and again (409).
-        """
+        """The same for what proposes a write, called again if another came first; 409 if always one does."""
         for _ in range(_TRIES):
             try:
                 return await self.run(size, propose)
@@ -116,11 +108,7 @@ class Workers:
 
 
 async def _by(end: float, pool: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
-    """What a thread finds out until then: nobody waits longer, though work that asks no budget goes on.
-
-    Raises:
-        StatusError: it takes too long, or no thread was free in time (504).
-    """
+    """What a thread finds out until then, or 504: nobody waits longer, though work may go on without them."""
     later = asyncio.get_running_loop().run_in_executor(pool, work)
     try:
         return await asyncio.wait_for(later, max(0, end - time.monotonic()))

@@ -265,11 +265,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _check_there(path: Path, acknowledged: int) -> None:
-    """Check that the database is there if anything was written to it.
-
-    Raises:
-        DataDirError: nothing is left of a database that held something.
-    """
+    """Refuse to begin anew where nothing is left of a database that held something."""
     there = path.exists()
     if acknowledged and not (there and path.stat().st_size):
         what = f"{path} is {'empty' if there else 'missing'}, though version {acknowledged} was in it"
@@ -277,11 +273,7 @@ def _check_there(path: Path, acknowledged: int) -> None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """The database, if it is whole.
-
-    Raises:
-        DataDirError: it is damaged, or cannot be opened.
-    """
+    """The database; refused if it is damaged or cannot be opened."""
     with contextlib.ExitStack() as opening:
         try:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -98,11 +98,7 @@ def _field(record: Record, name: str) -> str:
 
 
 def parse_labels(text: str) -> LabelTest | None:
-    """The selector in `text`; None if it selects everything.
-
-    Raises:
-        StatusError: this is not a selector (400).
-    """
+    """The selector in `text`, None if it selects everything; 400 if it is none."""
     return _remembered(text) if len(text) <= _SHORT else _parse_labels(text)
 
 
@@ -213,8 +209,7 @@ def parse_fields(
 ) -> tuple[FieldTest, ...]:
     """The tests in `text` on an object whose selectable fields `fields` reads; `aliases` are other names.
 
-    Raises:
-        StatusError: this is not a selector, or names a field that cannot be selected by (400).
+    400 if this is no selector, or names a field that cannot be selected by.
     """
     known = fields({})
     # All values of a field are looked up at once, however many terms there are.

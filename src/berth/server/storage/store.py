@@ -167,12 +167,9 @@ class Store:
         raise RuntimeError("the store is closed")
 
     def put(self, bucket: Bucket, key: Key, obj: RawObject) -> tuple[Record, asyncio.Future[None]]:
-        """Propose an object's new version. It is numbered here, in `obj` too.
+        """Propose an object's new version, which is numbered here, in `obj` too; 413 if it is too large.
 
         The future is done when the version is on disk and visible.
-
-        Raises:
-            StatusError: the object is too large (413).
         """
         rv = self._number(obj)
         data = encode(obj)
