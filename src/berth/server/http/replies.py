@@ -31,7 +31,7 @@ _PRETTY_UP_TO = 16 * 1024 * 1024  # what is larger is not for eyes
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AnswerShape:
     """The form in which a client wants objects. Watchers with equal shapes share encoded bytes."""
 
     endpoint: Endpoint
@@ -53,8 +53,8 @@ class Shape:
         return render_row(self.endpoint.strategy.columns, obj, time.time(), self.include)
 
 
-def shape_of(request: ApiRequest) -> Shape:
-    return Shape(request.endpoint, request.accept, request.query.get("includeObject") or "Metadata")
+def shape_of(request: ApiRequest) -> AnswerShape:
+    return AnswerShape(request.endpoint, request.accept, request.query.get("includeObject") or "Metadata")
 
 
 @dataclass(frozen=True, slots=True)

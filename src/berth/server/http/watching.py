@@ -18,7 +18,7 @@ from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import lists, replies
-from berth.server.http.replies import Shape
+from berth.server.http.replies import AnswerShape
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
 from berth.server.http.state import ServerState
 from berth.server.registry.checks import Found, forbidden
@@ -37,7 +37,7 @@ _INITIAL_STEP = 500
 class ClientWatcher:
     """Collects what one client is to be sent."""
 
-    def __init__(self, shape: Shape, namespace: str, match: Match) -> None:
+    def __init__(self, shape: AnswerShape, namespace: str, match: Match) -> None:
         self._shape = shape
         self._namespace = namespace
         self._match = None if match.everything else match
