@@ -9,21 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from starlette.types import Send
+
 from berth.kube.objects import RawObject
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PATCH_TYPES, STRATEGIC_PATCH
 from berth.server import errors, patch, protobuf
 from berth.server.fields import mapping
-from berth.server.http import lists, watching
-from berth.server.http.bodies import (
-    check,
-    check_part,
-    decode_body,
-    decode_value,
-    read_body,
-    without_nulls_like_go,
-)
+from berth.server.http import bodies, lists, watching
 from berth.server.http.replies import ListBody, Reply, of_object, of_record
-from berth.server.http.requests import ApiRequest, Send
+from berth.server.http.requests import ApiRequest
 from berth.server.registry import deletion, metadata, writes
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.strategy import SUBRESOURCES
@@ -85,22 +79,19 @@ async def _body_of(request: ApiRequest) -> bytes:
             raise errors.unsupported_media_type(supported)
     elif request.content_type not in _BODY_TYPES:
         raise errors.unsupported_media_type()
-    return await read_body(request)
+    return await bodies.read_body(request)
 
 
 def _object_in(request: ApiRequest, body: bytes) -> RawObject:
     """The object in a request's body."""
-    obj = decode_body(request, body)
-    may_have_null = b"null" in body or "yaml" in request.content_type  # YAML writes null in several ways
-    custom = request.endpoint.strategy.custom
-    return without_nulls_like_go(obj) if may_have_null and not custom else obj
+    return bodies.without_nulls_like_go(request, body, bodies.decode_body(request, body))
 
 
 def _own_object_in(request: ApiRequest, body: bytes) -> RawObject:
     """The object in a request's body, of the endpoint's own kind and checked against its schema."""
     obj = _object_in(request, body)
     metadata.check_envelope(request.registry, request.endpoint, obj)
-    return check(request, obj)
+    return bodies.check(request, obj)
 
 
 async def _write(request: ApiRequest, body: bytes, propose: Callable[[], Write]) -> Reply:
@@ -137,12 +128,12 @@ async def _create(request: ApiRequest) -> Reply:
 
 async def _answer(request: ApiRequest) -> Reply:
     """Answer what is created but not stored: an object of such a kind, or one sent to a subresource."""
-    body, subresource = await _body_of(request), request.address.subresource
+    body = await _body_of(request)
 
     def sent() -> RawObject:
-        return (
-            check_part(request, _object_in(request, body)) if subresource else _own_object_in(request, body)
-        )
+        if request.address.subresource:
+            return bodies.check_part(request, _object_in(request, body))
+        return _own_object_in(request, body)
 
     obj = await request.state.workers.run(len(body), sent)
     answer, done = request.endpoint.strategy.answer(request.registry, obj, request.key, request.intent)
@@ -172,10 +163,10 @@ async def _patch(request: ApiRequest) -> Reply:
 
 
 async def _delete_options(request: ApiRequest) -> RawObject:
-    body = await read_body(request)
+    body = await bodies.read_body(request)
     given = None
     if body.strip():
-        given = await request.state.workers.run(len(body), lambda: decode_body(request, body))
+        given = await request.state.workers.run(len(body), lambda: bodies.decode_body(request, body))
     options = deletion.options_of(given, request.query)
     undecided = options.get("propagationPolicy") is None and options.get("orphanDependents") is None
     if undecided and request.endpoint.strategy.orphans_warning:
@@ -228,19 +219,19 @@ def _changed(request: ApiRequest, body: bytes, patched: object, obj: RawObject) 
         changed = patch.merge_patch(obj, patched)
     else:
         raise errors.unsupported_media_type(PATCH_TYPES)
-    return without_nulls_like_go(changed) if b"null" in body and not endpoint.strategy.custom else changed
+    return bodies.without_nulls_like_go(request, body, changed)
 
 
 def _patched(request: ApiRequest, body: bytes) -> Write:
     """Patch the newest state of an object through its main endpoint or a subresource."""
-    value, endpoint = decode_value(request, body), request.endpoint
+    value, endpoint = bodies.decode_value(request, body), request.endpoint
     record = writes.current(endpoint, request.key)
     obj = _changed(request, body, value, endpoint.object(record))
     _check_identity(request, obj)
     meta = metadata.own_metadata(obj)
     if not meta.get("resourceVersion"):
         meta["resourceVersion"] = str(record.rv)
-    return writes.update(request.registry, endpoint, record, check(request, obj), request.intent)
+    return writes.update(request.registry, endpoint, record, bodies.check(request, obj), request.intent)
 
 
 def _check_identity(request: ApiRequest, obj: RawObject) -> None:
@@ -315,11 +306,11 @@ async def _set_scale(request: ApiRequest) -> Reply:
     def propose() -> Write:
         record = writes.current(endpoint, request.key)
         if request.verb == "patch":
-            value = decode_value(request, body)
+            value = bodies.decode_value(request, body)
             scale = _changed(request, body, value, writes.scale_of(endpoint, record))
         else:
             scale = _object_in(request, body)
-        checked = check_part(request, scale)
+        checked = bodies.check_part(request, scale)
         return writes.update_scale(request.registry, endpoint, record, checked, request.intent)
 
     write = await _written(request, body, propose)
