@@ -32,25 +32,18 @@ class _TooLargeError(Exception):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. It is closed if a request does not arrive, its head has no end, or nobody reads.
-
-    Attributes:
-        _due: When a head must have arrived; 0 while none is waited for.
-        _chunk: Bytes that came last.
-        _first: Bytes that came together with the beginning of the head, whatever else they were.
-        _size: Bytes that came after these.
-        _slow: The answer that was found to wait until it is read, and since when.
-    """
+    """One connection. It is closed if a request does not arrive, its head has no end, or nobody reads."""
 
     lost: ClassVar[int] = 0  # connections that have ended, in all
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's business
         super().__init__(*arguments, **options)
-        self._chunk = self._first = self._size = 0
-        self._in_head = False
-        self._too_large = False
-        self._due = 0.0
-        self._slow: tuple[object, float] = (None, 0.0)
+        self._chunk = 0  # bytes that came last
+        self._first = 0  # bytes that came together with the beginning of the head, whatever else they were
+        self._size = 0  # bytes that came after these
+        self._in_head = self._too_large = False
+        self._due = 0.0  # when a head must have arrived; 0 while none is waited for
+        self._slow: tuple[object, float] = (None, 0.0)  # the answer that waits to be read, and since when
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

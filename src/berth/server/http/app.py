@@ -7,24 +7,15 @@ import logging
 import time
 from collections.abc import Iterable
 
+from starlette.types import Receive, Scope, Send
+
 from berth.server import errors
 from berth.server.connections import CYCLE, LASTING, tidy
 from berth.server.errors import StatusError
 from berth.server.http import handlers
 from berth.server.http.documents import Documents
 from berth.server.http.replies import Reply, of_error, send_reply
-from berth.server.http.requests import (
-    NOBODY,
-    Address,
-    ApiRequest,
-    Gate,
-    Receive,
-    Scope,
-    Send,
-    acting_user,
-    parse_path,
-    parse_query,
-)
+from berth.server.http.requests import NOBODY, Address, ApiRequest, Gate, acting_user, parse_path, parse_query
 from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
 from berth.server.registry.kinds.access.roles import may_everything, require

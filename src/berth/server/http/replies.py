@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
 import msgspec
+from starlette.types import Send
 
 from berth.kube import well_known
 from berth.kube.objects import RawObject
 from berth.kube.text import yaml_writer
 from berth.server.connections import answer_at_once
 from berth.server.errors import StatusError
-from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
+from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.bucket import Record, decode, encode
 from berth.server.tables import partial_metadata, render_row, table_head

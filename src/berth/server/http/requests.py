@@ -8,12 +8,12 @@ from __future__ import annotations
 import hmac
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from starlette.types import Receive
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from berth.certificates import LOOPBACK, WILDCARDS
@@ -21,37 +21,21 @@ from berth.kube import well_known
 from berth.kube.objects import Key
 from berth.server import errors
 from berth.server.http.state import ServerState
+from berth.server.registry import users
 from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.kinds.access.service_accounts import bearer
 from berth.server.registry.strategy import Endpoint, Registry
-from berth.server.registry.users import (
-    ADMIN,
-    ANONYMOUS_USER,
-    AUTHENTICATED,
-    AUTHENTICATION_GROUP,
-    MASTERS,
-    UNAUTHENTICATED,
-    Attributes,
-    Intent,
-    User,
-    account_groups,
-    account_name,
-)
+from berth.server.registry.users import ADMIN, Attributes, Intent, User
 from berth.server.settings import SERVICE_NAMES, ServerSettings
 from berth.server.storage.selectors import selected_name
 from berth.sockets import is_address
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 JSON, TABLE, PARTIAL, YAML = "json", "table", "partial", "yaml"
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False", ""})
-NOBODY = User(ANONYMOUS_USER, (UNAUTHENTICATED,))
+NOBODY = User(users.ANONYMOUS_USER, (users.UNAUTHENTICATED,))
 # A name or an address, and perhaps a port; nothing else is a host.
 _host = re.compile(
     r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f]*:[0-9a-f:.]*)\])(?::[0-9]{1,5})?"
@@ -308,26 +292,26 @@ def acting_user(registry: Registry, sender: User, headers: Iterable[tuple[bytes,
         raise errors.bad_request(f"requested [{listed}] without impersonating a user")
     for asked in _asked(name, groups, uid, extra):
         require(registry, sender, asked)
-    account = account_name(name)
+    account = users.account_name(name)
     if account is not None and not groups:
-        groups = list(account_groups(account[0]))
-    everyone = UNAUTHENTICATED if name == ANONYMOUS_USER else AUTHENTICATED
-    if everyone not in groups and UNAUTHENTICATED not in groups:
+        groups = list(users.account_groups(account[0]))
+    everyone = users.UNAUTHENTICATED if name == users.ANONYMOUS_USER else users.AUTHENTICATED
+    if everyone not in groups and users.UNAUTHENTICATED not in groups:
         groups.append(everyone)
     return User(name, tuple(groups), uid, extra)
 
 
 def _asked(name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) -> Iterable[Attributes]:
-    account = account_name(name)
+    account = users.account_name(name)
     if account is not None:
         yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
         yield Attributes("impersonate", resource="users", name=name)
     # The administrator's name gives all rights, so it takes the right to the masters' group as well.
-    for group in groups if name != ADMIN.name else {*groups, MASTERS}:
+    for group in groups if name != ADMIN.name else {*groups, users.MASTERS}:
         yield Attributes("impersonate", resource="groups", name=group)
     for key, values in extra.items():
         for value in values:
-            yield Attributes("impersonate", AUTHENTICATION_GROUP, "userextras", key, name=value)
+            yield Attributes("impersonate", users.AUTHENTICATION_GROUP, "userextras", key, name=value)
     if uid:
-        yield Attributes("impersonate", AUTHENTICATION_GROUP, "uids", name=uid)
+        yield Attributes("impersonate", users.AUTHENTICATION_GROUP, "uids", name=uid)

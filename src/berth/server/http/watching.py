@@ -13,13 +13,15 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from starlette.types import Receive, Send
+
 from berth.kube.objects import RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import lists, replies
 from berth.server.http.replies import AnswerShape
-from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
+from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.registry.checks import Found, forbidden
 from berth.server.storage.bucket import Record, WatchEvent, decode, encode

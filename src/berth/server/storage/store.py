@@ -23,16 +23,7 @@ from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.settings import OBJECT_LIMIT
-from berth.server.storage.bucket import (
-    Bucket,
-    Fields,
-    QueuedWrite,
-    Record,
-    WatchEvent,
-    decode,
-    encode,
-    no_fields,
-)
+from berth.server.storage.bucket import Bucket, Fields, QueuedWrite, Record, WatchEvent, decode, encode
 from berth.server.storage.journal import Batch, Journal, Row
 
 _T = TypeVar("_T")
@@ -84,7 +75,7 @@ class Store:
         found = self.buckets.get(name)
         if found is None:
             found = self.buckets[name] = Bucket(name, self._limit)
-            found.fields = self._fields.get(name, no_fields)
+            found.fields = self._fields.get(name, found.fields)
             # A resource that appears later has no history that anyone could have missed.
         return found
 
