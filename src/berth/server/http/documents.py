@@ -21,7 +21,7 @@ from berth.server import errors
 from berth.server.credentials import ALGORITHM
 from berth.server.errors import TEXT_TYPES
 from berth.server.http.replies import JSON_TYPE, Reply, of_object
-from berth.server.http.requests import ApiRequest, clauses
+from berth.server.http.requests import ApiRequest, clauses, is_health
 from berth.server.http.state import ServerState
 from berth.server.openapi import OpenApi, gnostic
 from berth.server.registry.kinds.access.service_accounts import ISSUER
@@ -48,7 +48,7 @@ class Documents:
 
     def answer(self, request: ApiRequest) -> Reply:
         path = request.path.rstrip("/") or "/"
-        if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
+        if is_health(path):
             return self._health(request, path)
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
