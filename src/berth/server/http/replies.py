@@ -143,20 +143,22 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         size = len(body)
     if isinstance(body, ListBody) and size < _PIECE and request.accept != YAML:
         body = _joined(body)
-    parts = pieces(_parts(body, pretty=pretty))
     compress = size >= _GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b"")
+    parts: Iterable[bytes] = [body] if isinstance(body, bytes) else body.parts()
     if is_json and b"yaml" in request.headers.get(b"accept", b"") and request.accept == YAML:
-        content_type, parts = _YAML, pieces(_as_yaml(body))
-    elif not pretty and not compress:
+        content_type, parts = _YAML, _as_yaml(body)
+    elif pretty and isinstance(body, ListBody):
+        parts = body.pretty_parts()
+    elif not compress:
         headers.append((b"content-length", str(size).encode()))
     headers.append((b"content-type", content_type))
     if compress:
-        await _send_compressed(send, reply.status, headers, parts)
+        await _send_compressed(send, reply.status, headers, pieces(parts))
     elif isinstance(body, bytes) and size < _PIECE and content_type is not _YAML:
         await _send_whole(send, reply.status, headers, body)
     else:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        for piece in parts:
+        for piece in pieces(parts):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(0)  # let others run: sending does not wait while the client keeps up
         await send({"type": "http.response.body", "body": b""})
@@ -178,12 +180,6 @@ def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
         and "pretty" not in request.query
         and b"yaml" not in request.headers.get(b"accept", b"")
     )
-
-
-def _parts(body: bytes | ListBody, *, pretty: bool) -> Iterable[bytes]:
-    if isinstance(body, bytes):
-        return [body]
-    return body.pretty_parts() if pretty else body.parts()
 
 
 def _as_yaml(body: bytes | ListBody) -> Iterator[bytes]:

@@ -321,8 +321,7 @@ def _lock(path: Path) -> IO[str]:
         by = f" (process {owner})" if owner else ""
         message = f"{path.parent}: another server{by} uses this data directory"
         raise DataDirInUseError(message) from None
-    file.seek(0)
-    file.truncate()
+    file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
     return file
