@@ -162,43 +162,34 @@ class Store:
 
         The future is done when the version is on disk and visible.
         """
-        rv = self._number(obj)
-        data = encode(obj)
-        if len(data) > OBJECT_LIMIT:
-            raise errors.too_large(OBJECT_LIMIT)
-        record = bucket.record(key, rv, data, obj)
-        prev = bucket.newest(key)
-        event = WatchEvent(ADDED if prev is None else MODIFIED, record, prev)
-        return record, self._propose(bucket, event, record)
+        return self._propose(bucket, ADDED if bucket.newest(key) is None else MODIFIED, key, obj)
 
     def remove(self, bucket: Bucket, key: Key, obj: RawObject) -> tuple[Record, asyncio.Future[None]]:
         """Propose that an object goes; `obj` is its last state, as watchers shall see it."""
-        rv = self._number(obj)
-        record = bucket.record(key, rv, encode(obj), obj)
-        event = WatchEvent(DELETED, record, bucket.newest(key))
-        return record, self._propose(bucket, event, None)
+        return self._propose(bucket, DELETED, key, obj)
 
-    def _number(self, obj: RawObject) -> int:
-        self._newest += 1
-        obj["metadata"]["resourceVersion"] = str(self._newest)
-        return self._newest
-
-    def _propose(self, bucket: Bucket, event: WatchEvent, newest: Record | None) -> asyncio.Future[None]:
-        loop = self._loop
-        if loop is None:
+    def _propose(
+        self, bucket: Bucket, kind: str, key: Key, obj: RawObject
+    ) -> tuple[Record, asyncio.Future[None]]:
+        if self._loop is None:
             raise RuntimeError("the store is not started")
+        self._newest += 1
+        rv = self._newest
+        obj["metadata"]["resourceVersion"] = str(rv)
+        data = encode(obj)
+        if len(data) > OBJECT_LIMIT and kind != DELETED:
+            raise errors.too_large(OBJECT_LIMIT)
+        record = bucket.record(key, rv, data, obj)
+        event = WatchEvent(kind, record, bucket.newest(key))
         batch = self._open
         if batch is None:
-            batch = self._open = Batch(self._epoch, loop.create_future())
-            loop.call_soon(self._flush)
-        record = event.record
+            batch = self._open = Batch(self._epoch, self._loop.create_future())
+            self._loop.call_soon(self._flush)
         bucket.changes += 1
-        bucket.queued[record.key] = QueuedWrite(record.rv, newest, batch.done)
+        bucket.queued[key] = QueuedWrite(rv, None if kind == DELETED else record, batch.done)
         batch.events.append((bucket, event))
-        batch.rows.append(
-            Row(record.rv, bucket.name, *record.key, event.type, record.data, _seen_before(event))
-        )
-        return batch.done
+        batch.rows.append(Row(rv, bucket.name, *key, kind, data, _seen_before(event)))
+        return record, batch.done
 
     def _flush(self) -> None:
         batch, self._open = self._open, None
