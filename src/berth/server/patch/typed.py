@@ -116,10 +116,10 @@ def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
 def _compare(old: Any, new: Any, node: SchemaNode, path: KeyPath, out: Difference) -> None:  # noqa: ANN401
     if old is new:
         return
-    if old is MISSING or old is None:
-        if new is not MISSING and new is not None:
+    if old is None:
+        if new is not None:
             _came(new, node, path, out.added, fresh=False)
-    elif new is MISSING or new is None:
+    elif new is None:
         _went(old, node, path, out.removed)
     elif len(path) > _MAX_DEPTH:
         if old != new:
@@ -129,9 +129,8 @@ def _compare(old: Any, new: Any, node: SchemaNode, path: KeyPath, out: Differenc
         known = node.fields
         for name in (*old, *(name for name in new if name not in old)):
             at = (*path, f"f:{name}")
-            held = old.get(name, MISSING)
-            _compare(held, new.get(name, MISSING), node.child(name), at, out)
-            if held is MISSING and name not in known:
+            _compare(old.get(name), new.get(name), node.child(name), at, out)
+            if name not in old and name not in known:
                 out.added.add(at)
     elif isinstance(old, list):
         _compare_lists(old, new, node, path, out)
@@ -147,7 +146,7 @@ def _compare_lists(old: list[Any], new: object, node: SchemaNode, path: KeyPath,
         return
     for element in (*before, *(element for element in after if element not in before)):
         at = (*path, element)
-        _compare(before.get(element, MISSING), after.get(element, MISSING), node.element(), at, out)
+        _compare(before.get(element), after.get(element), node.element(), at, out)
         if element not in before:
             out.added.add(at)
 
@@ -183,14 +182,14 @@ def merge(live: Any, config: Any, node: SchemaNode) -> Any:  # noqa: ANN401
         merged = dict(live)
         for name, item in config.items():
             if item is not None:
-                merged[name] = merge(live.get(name, MISSING), item, node.child(name))
+                merged[name] = merge(live.get(name), item, node.child(name))
         return merged
     before, after = _elements(live, node), _elements(config, node)
     if before is None or after is None:
         return config
     merged = dict(before)
     for element, item in after.items():
-        merged[element] = merge(before.get(element, MISSING), item, node.element())
+        merged[element] = merge(before.get(element), item, node.element())
     return [merged[element] for element in _order(before, after)]
 
 
