@@ -170,9 +170,8 @@ def parse_query(raw: bytes) -> dict[str, str]:
 def parse_path(raw: str) -> Address | None:
     """The resource a path addresses; None if it lies outside ``/api/v1`` and ``/apis/G/V``."""
     parts = raw.split("/")[1:]
-    if not parts:  # the target of OPTIONS to the whole server
-        return None
-    if any(part in ("", ".", "..") for part in parts[:-1]):
+    # There are none in the target of OPTIONS to the whole server.
+    if not parts or any(part in ("", ".", "..") for part in parts[:-1]):
         return None
     if parts[-1] == "":
         parts.pop()
@@ -187,14 +186,13 @@ def parse_path(raw: str) -> Address | None:
     rest = rest[1:] if watch else rest
     # A subresource of a namespace is not a resource in it.
     own = len(rest) == 3 and rest[2] in ("status", "finalize")
+    namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and not own:
         namespace, rest = rest[1], rest[2:]
-    else:
-        namespace = ""
     if len(rest) > 3:
         return None
-    rest += [""] * (3 - len(rest))
-    return Address(group, version, rest[0], namespace, rest[1], rest[2], watch)
+    plural, name, subresource = rest + [""] * (3 - len(rest))
+    return Address(group, version, plural, namespace, name, subresource, watch)
 
 
 @lru_cache(maxsize=512)
