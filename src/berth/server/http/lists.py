@@ -46,7 +46,7 @@ class _Token(msgspec.Struct):
 
 async def get(request: ApiRequest) -> Reply:
     record = committed(request)
-    _check_version(request)
+    check_version(request)
     return replies.of_record(request, record)
 
 
@@ -112,7 +112,8 @@ def parse_version(request: ApiRequest) -> int | None:
     return int(text)
 
 
-def _check_version(request: ApiRequest) -> int | None:
+def check_version(request: ApiRequest) -> int | None:
+    """The same, or 504 if there is no such version yet."""
     rv = parse_version(request)
     if rv is not None and rv > request.registry.store.rv:
         raise errors.too_large_version(rv, request.registry.store.rv)
@@ -133,7 +134,7 @@ def _page(request: ApiRequest, match: Match) -> tuple[list[Record], RawObject]:
         rv = request.registry.store.rv if token.rv < 0 else token.rv
         gone = errors.expired(_EXPIRED_CONTINUE, {"continue": _write_token(-1, start)})
     else:
-        asked = _check_version(request)
+        asked = check_version(request)
         rv = asked if exact == "Exact" and asked is not None else request.registry.store.rv
         gone = errors.expired(f"The provided resource version is too old: {rv} ({bucket.history.trimmed})")
     page = bucket.page_at(rv, namespace, start, limit if match.everything else ALL)

@@ -225,11 +225,9 @@ def _wrong_options(request: ApiRequest) -> Found:
 def _start(request: ApiRequest) -> _Start:
     bucket, namespace = request.endpoint.bucket, request.address.namespace
     asked = lists.parse_version(request)
-    current = request.registry.store.rv
     if request.flag("sendInitialEvents"):
-        if asked is not None and asked > current:
-            raise errors.too_large_version(asked, current)
-        return _Start(bucket.in_namespace(namespace), announced=current)
+        lists.check_version(request)
+        return _Start(bucket.in_namespace(namespace), announced=request.registry.store.rv)
     if not asked:
         return _Start(() if "sendInitialEvents" in request.query else bucket.in_namespace(namespace))
     if not bucket.history.reaches(asked):
