@@ -1,12 +1,12 @@
 """The OpenAPI documents the server publishes: an index, one v3 document per group version, one v2 document.
 
-Documents are written when they are first asked for and kept until their resources change.
+A v3 document is written when it is first asked for and kept until its resources change.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -40,7 +40,7 @@ class OpenApi:
         self._release = version.release + BUILD
         self._groups: dict[str, list[ServedResource]] = {}
         self._hashes: dict[str, str] = {}
-        self._documents: dict[tuple[str, str], bytes] = {}  # by path and hash, in v2 by its form
+        self._documents: dict[str, bytes] = {}  # by hash
         self.update(resources)
 
     def update(self, resources: Iterable[ServedResource]) -> None:
@@ -50,8 +50,8 @@ class OpenApi:
             groups.setdefault(resource.root.removeprefix("/"), []).append(resource)
         self._groups = groups
         self._hashes = {path: self._digest(found) for path, found in groups.items()}
-        current = set(self._hashes.items())
-        self._documents = {key: held for key, held in self._documents.items() if key in current}
+        current = set(self._hashes.values())
+        self._documents = {digest: held for digest, held in self._documents.items() if digest in current}
 
     def _digest(self, resources: list[ServedResource]) -> str:
         digest = hashlib.sha512(self._release.encode())
@@ -76,21 +76,18 @@ class OpenApi:
         digest = self._hashes.get(path)
         if digest is None:
             return None
-        return self._once((path, digest), lambda: msgspec.json.encode(self._write(self._groups[path])))
+        if digest not in self._documents:
+            self._documents[digest] = msgspec.json.encode(self._write(self._groups[path]))
+        return self._documents[digest]
 
     def v2(self) -> bytes:
         """The answer to ``/openapi/v2``, as JSON."""
         everything = [resource for found in self._groups.values() for resource in found]
-        return self._once(("v2", "json"), lambda: msgspec.json.encode(to_swagger(self._write(everything))))
+        return msgspec.json.encode(to_swagger(self._write(everything)))
 
     def v2_protobuf(self) -> bytes:
         """The same in protobuf, as :data:`gnostic.MEDIA_TYPE`."""
-        return self._once(("v2", "protobuf"), lambda: gnostic.encode(msgspec.json.decode(self.v2())))
-
-    def _once(self, key: tuple[str, str], write: Callable[[], bytes]) -> bytes:
-        if key not in self._documents:
-            self._documents[key] = write()
-        return self._documents[key]
+        return gnostic.encode(msgspec.json.decode(self.v2()))
 
     def _write(self, resources: list[ServedResource]) -> dict[str, Any]:
         components = Components()
