@@ -208,15 +208,15 @@ async def _delete_collection(request: ApiRequest) -> Reply:
 # --- patches ---------------------------------------------------------------------------------------
 
 
-def _changed(request: ApiRequest, body: bytes, patched: object, obj: RawObject) -> RawObject:
-    """The object after a JSON, merge or strategic merge patch, which `body` holds."""
+def _changed(request: ApiRequest, body: bytes, value: object, obj: RawObject) -> RawObject:
+    """The object after a JSON, merge or strategic merge patch: `value`, as `body` has it."""
     endpoint = request.endpoint
     if request.content_type == JSON_PATCH:
-        changed = patch.json_patch(obj, patched)
+        changed = patch.json_patch(obj, value)
     elif request.content_type == STRATEGIC_PATCH and endpoint.schema is not None:
-        changed = patch.strategic_merge_patch(obj, patched, endpoint.schema)
+        changed = patch.strategic_merge_patch(obj, value, endpoint.schema)
     elif request.content_type in (MERGE_PATCH, STRATEGIC_PATCH):
-        changed = patch.merge_patch(obj, patched)
+        changed = patch.merge_patch(obj, value)
     else:
         raise errors.unsupported_media_type(PATCH_TYPES)
     return bodies.without_nulls_like_go(request, body, changed)
