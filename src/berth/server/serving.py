@@ -81,17 +81,13 @@ def open_server(settings: ServerSettings) -> Iterator[OpenServer]:
     with closing(listen(settings)) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         # Only who has the data directory may write into it: the store comes first.
-        store, state = open_store(settings), None
-        try:
+        with closing(open_store(settings)) as store:
             prepared = prepare(settings)
             signer = TokenSigner(account_key(prepared.account_key_file))
             credentials = Credentials(prepared.token, signer, prepared.ca_file.read_text())
             state = make_state(settings, store, credentials)
-            yield OpenServer(prepared, _Server(_config(state, prepared), state), listener)
-        finally:
-            store.close()
-            if state is not None:
-                state.workers.close()
+            with closing(state.workers):
+                yield OpenServer(prepared, _Server(_config(state, prepared), state), listener)
 
 
 def _config(state: ServerState, prepared: PreparedServer) -> uvicorn.Config:
