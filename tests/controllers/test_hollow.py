@@ -258,6 +258,31 @@ def test_a_pod_range_that_is_none_keeps_nobody_from_registering(given: str) -> N
     assert world.get(NODES, "node-0001")["spec"]["podCIDR"] == "10.0.1.0/24"
 
 
+@pytest.mark.parametrize(
+    ("given", "host", "address"),
+    [
+        ("10.1.2.0/24", "172.16.1.2", "10.1.2.2"),
+        ("192.168.3.0/24", "192.168.3.1", "192.168.3.2"),
+        ("192.168.3.64/28", "192.168.3.65", "192.168.3.66"),
+        ("fd00:1::/64", "fd00:1::1", "fd00:1::2"),
+        ("10.1.2.3/32", "172.16.1.2", "10.255.255.2"),
+        ("nonsense", "10.255.255.1", "10.255.255.2"),
+    ],
+)
+def test_pods_have_addresses_of_their_nodes_range(given: str, host: str, address: str) -> None:
+    """Whatever range somebody else gave the node; pods of one that has none get addresses, too."""
+    world = script(0)
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    metadata = {"name": "odd", "labels": {"berth.dev/hollow": "true"}}
+    status = {"capacity": room, "allocatable": room}
+    world.create(NODES, {"metadata": metadata, "spec": {"podCIDR": given}, "status": status})
+    world.settle()
+    run(world, "p", node="odd")
+    world.advance(2)
+    seen = world.get(PODS, "p")["status"]
+    assert (seen["hostIP"], seen["podIP"]) == (host, address)
+
+
 @pytest.mark.parametrize("code", ["²", "--5", "-1", "2147483648", "x"])
 def test_an_exit_code_that_is_none_is_a_failure(code: str) -> None:
     """What is no exit code ends the containers with 1."""

@@ -8,9 +8,11 @@ those that are not restarted run for a second), ``berth.dev/exit-code``, ``berth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_network
 
 from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.admission import AdmissionFailure, admit
+from berth.controllers.hollow.registration import index_of, network_of, node_address
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
 from berth.kube.amounts.integers import integer
@@ -160,6 +162,7 @@ def _container(
 
 # --- kubelets -------------------------------------------------------------------------------------
 
+_ANYWHERE = ip_network("10.255.255.0/24")  # where pods are whose node has no range
 _RUNS_FOR = 1.0  # seconds, what is not restarted and does not say
 _RESTART_BACKOFF = Backoff(first=10.0, longest=300.0)
 
@@ -236,9 +239,11 @@ class Kubelets(Controller):
         return admit(pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options)
 
     def _address(self, pod: LivePod, node: Node) -> tuple[str, str]:
-        """The node's address and one for the pod."""
-        prefix = ((node.spec.pod_cidr if node.spec else None) or "10.255.255.0/24").rsplit(".", 1)[0]
-        host = "172.16" + prefix.removeprefix("10")
+        """The node's address and one for the pod, from the range of the node."""
+        network, index = network_of(node), index_of(node)
+        if network is None or network.num_addresses < 4:
+            network = _ANYWHERE
+        host = node_address(index) if index >= 0 else str(network[1])
         if pod.spec.host_network:
             return host, host
         given = self._addresses.setdefault(node.metadata.name or "", {})
@@ -246,8 +251,9 @@ class Kubelets(Controller):
         if uid not in given:
             others = self.cache.pods_on(node.metadata.name or "")
             used = {*given.values(), *(other.status.pod_ip for other in others if other.status)}
-            free = (f"{prefix}.{last}" for last in range(2, 255))
-            given[uid] = next((address for address in free if address not in used), f"{prefix}.254")
+            last = min(network.num_addresses - 2, 254)
+            free = (str(network[number]) for number in range(2, last + 1))
+            given[uid] = next((address for address in free if address not in used), str(network[last]))
         return host, given[uid]
 
     # --- running ------------------------------------------------------------------------------------

@@ -6,11 +6,12 @@ is bound to it would otherwise wait for ever.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from berth.controllers.hollow import LABEL, is_hollow
-from berth.kube.amounts.integers import integer
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended
 from berth.kube.api_resources import LEASES, NODES
 from berth.kube.objects import Key, Lease, Node, RawObject
@@ -165,7 +166,7 @@ class Registration(Controller):
             self.queue.add(("", name))
 
     def handle(self, event: Event) -> None:
-        self._next_index = max(self._next_index, _index(event.object) + 1)
+        self._next_index = max(self._next_index, index_of(event.object) + 1)
         if event.change == DELETED:
             self._numbers.pop(event.key[1], None)
         else:
@@ -232,13 +233,17 @@ def _heard(node: Node) -> float:
     return max((seconds(c.last_heartbeat_time) for c in conditions if c.last_heartbeat_time), default=0.0)
 
 
-def _index(node: Node) -> int:
+def network_of(node: Node) -> IPv4Network | IPv6Network | None:
+    """The range of its pods' addresses, if it has one; nobody checks what people write there."""
+    with contextlib.suppress(ValueError):
+        return ip_network((node.spec.pod_cidr if node.spec else None) or "", strict=False)
+    return None
+
+
+def index_of(node: Node) -> int:
     """The number its addresses were made from, -1 if they were not."""
-    parts = ((node.spec.pod_cidr if node.spec else None) or "").split(".")
-    if len(parts) != 4 or parts[0] != "10":
-        return -1
-    high, low = integer(parts[1], least=0), integer(parts[2], least=0)
-    return -1 if high is None or low is None else high << 8 | low
+    first = int(network[0]) if isinstance(network := network_of(node), IPv4Network) else 0
+    return first >> 8 & 0xFFFF if first >> 24 == 10 else -1
 
 
 def _kubelet_version(node: Node) -> str | None:
