@@ -81,13 +81,9 @@ def is_in_the_way(cluster: Cluster, violation: RuleViolation, pod: str) -> bool:
 
 
 def affected_pods(cluster: Cluster, event: ClusterEvent) -> set[str]:
-    """The pods whose rules about other pods are to be judged again.
+    """The pods whose rules about other pods are to be judged again; the cluster has seen the event by now.
 
     Rules about the node itself are not looked at: after a change of its labels ask `node_violations`.
-
-    Args:
-        cluster: With the event, and perhaps later ones, applied.
-        event: What happened.
     """
     return set[str]().union(*(rule.affected_pods(cluster, event) for rule in EVICTING_RULES))
 
@@ -102,11 +98,9 @@ def placement_violations(
 
     Pods of one class on one node are alike, so the rules are asked about a class and all its nodes at
     once, with one such pod imagined gone from each; only where one is refused, the pods are looked at one
-    by one.  Pods that are not there, or whose node is not, break nothing.
+    by one.  Pods that are not there, or whose node is not, break nothing.  The cluster is left as it was.
 
     Args:
-        cluster: Where they run. It is left as it was.
-        pods: ``namespace/name`` each.
         progress: Told how many pods were judged, and of how many.
     """
     groups: dict[PodClass, dict[int, list[str]]] = {}
@@ -135,13 +129,13 @@ def _refusals(
     for slot, refusing in doubted.items():
         node = cluster.nodes.names[slot] or ""
         # What the node object alone decides is the same for all pods of the class.
-        shared = {rule.name: list(rule.violations(slot)) for rule in refusing if _is_static(rule)}
+        shared = {rule.name: list(rule.violations(slot)) for rule in refusing if rule.static}
         for key in members[slot]:
             if len(shared) == len(refusing):
                 found = list(shared.values())
             else:
                 with cluster.without(key):
-                    found = [shared[r.name] if _is_static(r) else list(r.violations(slot)) for r in refusing]
+                    found = [shared[r.name] if r.static else list(r.violations(slot)) for r in refusing]
             yield key, [replace(violation, pod=key, node=node) for part in found for violation in part]
     for rule in rules:
         if isinstance(rule, TopologyRule):
@@ -159,7 +153,3 @@ def _refusing(cluster: Cluster, rules: list[Rule], members: dict[int, list[str]]
         for slot in sorted(refused):
             found.setdefault(slot, []).append(rule)
     return found
-
-
-def _is_static(rule: Rule) -> bool:
-    return isinstance(rule, NodeRule) and rule.static

@@ -63,9 +63,7 @@ class Evaluation:
 
 def evaluate(plan: Plan) -> Evaluation:
     nodes = plan.cluster.nodes
-    order = np.flatnonzero(nodes.alive[: nodes.count])
-    if not nodes.in_order:
-        order = order[np.argsort(nodes.arrival[order], kind="stable")]
+    order = nodes.by_arrival(np.flatnonzero(nodes.alive[: nodes.count]))
     prefilter = _prefilter(plan)
     verdicts = _verdicts(plan, order)
     refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())

@@ -273,9 +273,7 @@ class Plan:
         self.node_rules: Sequence[NodeRule] = self.answers.rules
         self.topology_rules: list[TopologyRule] = compiled(TOPOLOGY_RULES, cluster, pod_class)
         options = pod_class.options
-        self._filtering = self.topology_rules
-        if options.not_filtering:
-            self._filtering = [r for r in self.topology_rules if r.name not in options.not_filtering]
+        self._filtering = [r for r in self.topology_rules if r.name not in options.not_filtering]
         self._scoring = [
             (rule, options.weights[rule.name]) for rule in self.topology_rules if rule.name in options.weights
         ]
@@ -394,8 +392,7 @@ class Plan:
         if best is None:
             return np.zeros(0, dtype=np.intp)
         blocked = self.blocked()
-        ties = np.flatnonzero(self.totals(blocked) - blocked == best[1])
-        return ties[np.argsort(self.cluster.nodes.arrival[ties], kind="stable")]
+        return self.cluster.nodes.by_arrival(np.flatnonzero(self.totals(blocked) - blocked == best[1]))
 
 
 def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, str, float], None]) -> None:

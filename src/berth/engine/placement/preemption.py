@@ -25,7 +25,7 @@ import numpy as np
 
 from berth.engine.placement.evaluation import judge, sentence
 from berth.engine.placement.plan import NodeAnswers, Plan, Reader, plan_for
-from berth.engine.rules.base import NodeRule, Rule
+from berth.engine.rules.base import Rule
 from berth.engine.rules.verdicts import SKIP, SUCCESS
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, IntArray
@@ -89,11 +89,9 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     preempted: Collection[str] | None = None,
     memory: PreemptionMemory | None = None,
 ) -> Preemption:
-    """Decide for a pod of this class that fits no node.
+    """Decide for a pod of this class that fits no node. The cluster is left as it is.
 
     Args:
-        cluster: Is left as it is.
-        pod_class: The class of the pod that wants to run.
         budgets: All there are.
         started: When the pod ``namespace/name`` started, in seconds; infinity, if it did not yet.
         nominated_node: Where an earlier decision made room for the pod.
@@ -272,8 +270,7 @@ class _Prospects:
 
     def helped(self) -> IndexArray:
         """The nodes that have room then, in order of arrival."""
-        slots = np.flatnonzero(self._standing == _HELPED)
-        return slots[np.argsort(self._nodes.arrival[slots], kind="stable")]
+        return self._nodes.by_arrival(np.flatnonzero(self._standing == _HELPED))
 
     def no_help(self) -> str:
         nodes = self._nodes
@@ -313,7 +310,7 @@ def _possible_nodes(plan: Plan, slots: IndexArray) -> IndexArray:
     for rule in plan.rules:
         if not rule.filters:
             continue
-        if isinstance(rule, NodeRule) and rule.static:
+        if rule.static:
             slots = slots[rule.feasible(slots)]
             continue
         for verdict in rule.verdicts(slots, nobody(plan.cluster)):
@@ -324,7 +321,7 @@ def _possible_nodes(plan: Plan, slots: IndexArray) -> IndexArray:
 
 def _about_pods(plan: Plan) -> list[Rule]:
     """The rules that may refuse a node for its pods; the others do not change their mind when some go."""
-    return [rule for rule in plan.rules if rule.filters and not (isinstance(rule, NodeRule) and rule.static)]
+    return [rule for rule in plan.rules if rule.filters and not rule.static]
 
 
 def _except(slots: IndexArray, others: IndexArray) -> IndexArray:

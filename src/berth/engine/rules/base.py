@@ -1,14 +1,11 @@
 """What every rule answers.
 
-A rule compiled for a pod class is asked which nodes are feasible (a vector), how good each one is (a
-vector), why a node is refused (in words), and which cluster event can turn a no into a yes.  Whether a
-running pod breaks it is the third question, asked about the pod's own node with the pod itself taken
-out of the counts.  The class is asked what would relax the rule (`berth.engine.rules.changes`), and
-says in its attributes what kind of rule it is.  Nothing outside a rule's modules knows it by its name.
+A rule compiled for a pod class says which nodes are feasible and how good each is (vectors), why a node is
+refused, which cluster event can turn a no into a yes, and what a running pod breaks on its own node, with
+the pod itself taken out of the counts.  Nothing outside a rule's folder knows it by its name.
 
-There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
-only asked again for nodes that changed.  A `TopologyRule` depends on counts over domains that
-any placement may change; it keeps those counts and turns them into vectors on demand.
+A `NodeRule` looks at one node at a time: its answers are cached, and asked again for nodes that changed.
+A `TopologyRule` keeps counts over domains, which any placement may change, and turns them into vectors.
 """
 
 from __future__ import annotations
@@ -56,6 +53,7 @@ class Rule:
         names_nodes: Whether it looks only at the nodes that a pod names.
         recorded: Whether it takes part in all cases that `berth evaluate` reads; the others are named there.
         skips: Whether its PreFilter step tells of the pods that it does not concern: it skips them.
+        static: Whether its answers depend on the node object only, not on the pods that run there.
         relax_rank: Its relaxations are tried after those of rules with a lower rank: small changes first.
         prefilter: Whether the rule filters this pod at all; None if it has no such step.
         prescore: Whether it scores this pod; None if it has no such step.
@@ -71,6 +69,7 @@ class Rule:
     names_nodes: ClassVar[bool] = False
     recorded: ClassVar[bool] = True
     skips: ClassVar[bool] = False
+    static: ClassVar[bool] = False
     relax_rank: ClassVar[int] = 0
     filters: bool = True
     scores: bool = False
@@ -186,12 +185,11 @@ class NodeRule(Rule):
     """A rule that looks at a node by itself.
 
     Attributes:
-        static: The answers depend on the node object only, not on the pods that run there.
         scaling: Scores are relative to the feasible nodes and need `normalized`.
         less_is_better: The node with the lowest score is the best.
     """
 
-    static: bool = True
+    static = True
     scaling: ClassVar[bool] = False
     less_is_better: ClassVar[bool] = False
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from berth.engine.state.columns import (
     BoolArray,
+    IndexArray,
     Int32Array,
     Int64Array,
     InternedColumn,
@@ -51,8 +52,8 @@ class NodeTable:
         nonzero: cpu and memory x slot, with the floor that counts for empty requests.
         arrival: Slot -> when its node came; equal scores go to the earliest.
         in_order: Slot order is arrival order (no slot was ever reused).
-        images: Image name -> slot -> size in bytes there. (Upstream uses the size that the first
-            node it saw reported for all nodes, so its scores depend on history; these do not.)
+        images: Image name -> slot -> size in bytes there. (Upstream takes the size that the first node it saw
+            reported for all, so its scores depend on history.)
     """
 
     def __init__(self, capacity: int = 16) -> None:
@@ -88,6 +89,10 @@ class NodeTable:
     @property
     def every_slot(self) -> slice:
         return slice(0, self.count)
+
+    def by_arrival(self, slots: IndexArray) -> IndexArray:
+        """Nodes, given by rising slots, with the one that came first in front."""
+        return slots if self.in_order else slots[np.argsort(self.arrival[slots], kind="stable")]
 
     def column(self, key: str) -> LabelColumn:
         found = self._columns.get(key)
@@ -209,14 +214,10 @@ class NodeTable:
         self.nonzero[0, slot] += sign * cpu
         self.nonzero[1, slot] += sign * memory
         for port in ports:
-            self._port_column(port)[slot] += sign
-
-    def _port_column(self, port: HostPort) -> Int32Array:
-        by_ip = self.ports.setdefault((port.protocol, port.port), {})
-        column = by_ip.get(port.ip)
-        if column is None:
-            column = by_ip[port.ip] = np.zeros(self.capacity, dtype=np.int32)
-        return column
+            by_ip = self.ports.setdefault((port.protocol, port.port), {})
+            if port.ip not in by_ip:
+                by_ip[port.ip] = np.zeros(self.capacity, dtype=np.int32)
+            by_ip[port.ip][slot] += sign
 
     # --- internals -----------------------------------------------------------------
 
