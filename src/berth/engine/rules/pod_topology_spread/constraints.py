@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar
 
@@ -68,9 +68,7 @@ class CountedConstraint:
 
     action: ClassVar[str]
 
-    def __init__(
-        self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
-    ) -> None:
+    def __init__(self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: set[str]) -> None:
         self.constraint = constraint
         self.column: LabelColumn = cluster.nodes.column(constraint.topology_key)
         self._cluster, self._pod_class, self._keys = cluster, pod_class, tuple(sorted(keys))
@@ -174,9 +172,7 @@ class HardConstraint(CountedConstraint):
 
     action = DO_NOT_SCHEDULE
 
-    def __init__(
-        self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
-    ) -> None:
+    def __init__(self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: set[str]) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         self.nodes_in: Int32Array = self._found_eligible.by_domain.copy()
         self._absent: Int32Array = self._found_eligible.absent.copy()
@@ -296,24 +292,19 @@ class HardConstraint(CountedConstraint):
 
 
 class SoftConstraint(CountedConstraint):
-    """A constraint that ranks nodes. Pods are counted per node where the topology is the node itself."""
+    """A constraint that ranks nodes, those without the label too if it wants no `keys` of them.
+
+    Pods are counted per node where the topology is the node itself.
+    """
 
     action = SCHEDULE_ANYWAY
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        pod_class: PodClass,
-        constraint: Constraint,
-        keys: Iterable[str],
-        *,
-        all_nodes: bool,
-    ) -> None:
+    def __init__(self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: set[str]) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         self.per_node = constraint.topology_key == HOSTNAME
         self.feasible_domains = FeasibleDomains(cluster.nodes, self.column)
         self.projection = Projection(cluster.nodes, self.column)
-        self.counter.unlabelled = all_nodes
+        self.counter.unlabelled = not keys
         if self.per_node:
             self.counter.release()
             self.counter = Counter(None, cluster.nodes.capacity + 1, living_only=True)

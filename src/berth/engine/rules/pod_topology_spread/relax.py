@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -40,23 +41,11 @@ def _other(
     """The constraint with another figure."""
     name, kind = _FIGURES[attribute]
     stated = getattr(constraint, attribute)
-
-    def make(figure: int) -> Change:
-        return _other(question, constraint, path, attribute, figure)
-
-    phrase = f"with {name} {figure} instead of {stated} on {short(constraint.topology_key)}"
-    apply = on_pod(_changed(constraint, lambda c: replace(c, **{attribute: figure})))
-    refine = _closest(question, make, figure, stated or 1)
-    return Change(kind, f"{path}.{name}", phrase, apply, value=str(figure), refine=refine)
-
-
-def _closest(
-    question: Question, make: Callable[[int], Change], enough: int, stated: int
-) -> Callable[[Variant], Change]:
-    """The change whose figure is closest to the stated one, which does not help, as `enough` does."""
+    make = partial(_other, question, constraint, path, attribute)
 
     def refine(others: Variant) -> Change:
-        helps, fails = enough, stated
+        """With the figure closest to the stated one, which does not help, as this one does."""
+        helps, fails = figure, stated or 1
         while abs(helps - fails) > 1:
             middle = (helps + fails) // 2
             if len(question.fitting(make(middle).apply(others))):
@@ -65,7 +54,9 @@ def _closest(
                 fails = middle
         return make(helps)
 
-    return refine
+    phrase = f"with {name} {figure} instead of {stated} on {short(constraint.topology_key)}"
+    apply = on_pod(_changed(constraint, lambda c: replace(c, **{attribute: figure})))
+    return Change(kind, f"{path}.{name}", phrase, apply, value=str(figure), refine=refine)
 
 
 def _changed(

@@ -107,16 +107,14 @@ class PodTopologySpread(TopologyRule):
     def _read(
         self, constraints: Sequence[TopologySpreadConstraint], selector: Selector | None, path: str
     ) -> None:
-        cluster, pod_class, all_nodes = self.cluster, self.pod_class, not self._wants_all_keys
+        cluster, pod_class = self.cluster, self.pod_class
         hard = read_constraints(constraints, pod_class, DO_NOT_SCHEDULE, selector, path)
         soft = read_constraints(constraints, pod_class, SCHEDULE_ANYWAY, selector, path)
         hard_keys = {c.topology_key for c in hard}
         if self._wants_all_keys:
             self._soft_keys = {c.topology_key for c in soft}
         self.hard = [HardConstraint(cluster, pod_class, c, hard_keys) for c in hard]
-        self.soft = [
-            SoftConstraint(cluster, pod_class, c, self._soft_keys, all_nodes=all_nodes) for c in soft
-        ]
+        self.soft = [SoftConstraint(cluster, pod_class, c, self._soft_keys) for c in soft]
 
     @classmethod
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
@@ -188,20 +186,11 @@ class PodTopologySpread(TopologyRule):
         """BLOCKED for nodes that lack a key and are not ranked, None if there are none."""
         if self._nodes_version != self.nodes.version:
             self._nodes_version = self.nodes.version
-            self._found_ignored = self._look_for_ignored(self.nodes.count)
+            columns = [self.nodes.column(key) for key in self._soft_keys]
+            lacking = [column.ids[self.nodes.every_slot] == 0 for column in columns if not column.identity]
+            ignored: BoolArray = np.any(lacking, axis=0)
+            self._found_ignored = blocked_where(ignored) if ignored.any() else None
         return self._found_ignored
-
-    def _look_for_ignored(self, count: int) -> Int32Array | None:
-        lacking: BoolArray | None = None
-        for key in self._soft_keys:
-            column = self.nodes.column(key)
-            if column.identity:
-                continue
-            absent = column.ids[:count] == 0
-            lacking = absent if lacking is None else lacking | absent
-        if lacking is None or not lacking.any():
-            return None
-        return blocked_where(lacking)
 
     def raw_scores(self, blocked: Int32Array) -> IntArray:
         ignored = self._ignored()
