@@ -73,22 +73,16 @@ def place_together(
     first: NoNode | None = None
     for start in _starts(site, members):
         chosen: list[_Choice] = []
-        missed: NoNode | None = None
+        enough = False
         try:
             missed = _fill(site, members, start, chosen)
-            if len(chosen) >= needed:
+            if enough := len(chosen) >= needed:
                 return chosen
-        except BaseException:
-            _take_back(site, chosen)
-            raise
-        _take_back(site, chosen)
+        finally:
+            for choice in () if enough else chosen:
+                site.take_back(choice)
         first = first or missed
     return first or NoNode(None, NO_NODES)
-
-
-def _take_back(site: Site[_Member, _Choice], chosen: Sequence[_Choice]) -> None:
-    for choice in chosen:
-        site.take_back(choice)
 
 
 def _starts(site: Site[_Member, _Choice], members: Sequence[_Member]) -> Iterator[_Choice | None]:
@@ -124,7 +118,6 @@ def _fill(
         chosen.append(start)
         del left[0]
     while left:
-        found = 0
         missed: list[_Member] = []
         why = None
         for member in left:
@@ -135,8 +128,7 @@ def _fill(
             else:
                 site.count(choice)
                 chosen.append(choice)
-                found += 1
-        if not found or not missed:
+        if len(missed) in (0, len(left)):
             break
         left = missed  # a peer that came may be the one they were missing
     return why
