@@ -124,9 +124,7 @@ def rebalance_of(annotations: Mapping[str, str], otherwise: Rebalance) -> Rebala
         known = {each.value: each for each in RebalancePolicy}
         policy = known.get(said.strip().lower(), RebalancePolicy.OFF)
     waits = annotations.get(WAITS_FOR_NODES)
-    return Rebalance(
-        policy=policy, margin=otherwise.margin, waits=otherwise.waits if waits is None else waits == "true"
-    )
+    return replace(otherwise, policy=policy, waits=otherwise.waits if waits is None else waits == "true")
 
 
 def unevenness(cluster: Cluster, witnesses: Sequence[str]) -> Unevenness:
@@ -332,7 +330,6 @@ class _ReplacementOutcome:
     It comes as soon as the pod terminates, and waits until the pod is gone only if there is no node before.
 
     Attributes:
-        origin: The node of the pod.
         node: The node that is taken among equals; None if there is none.
         after: With it there, or with the pod gone.
         all: The same for everywhere it may land: while the pod still terminates, and once it is gone.

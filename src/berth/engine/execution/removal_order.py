@@ -43,11 +43,9 @@ def removal_order(cluster: Cluster, pods: Sequence[str]) -> list[str]:
     """
     if not pods:
         return []
-    found = cluster.find_pod(pods[-1])
-    if found is None:
-        raise KeyError(pods[-1])
-    slots = cluster.pods.node[[cluster.pods.index[pod] for pod in pods]]
-    constraints = _constraints(cluster, found[0], slots)
+    numbers = [cluster.pods.index[pod] for pod in pods]
+    slots = cluster.pods.node[numbers]
+    constraints = _constraints(cluster, cluster.class_at(numbers[-1]), slots)
     busy = busyness(cluster, slots)
     left = np.ones(len(pods), dtype=np.bool_)
     order: list[str] = []

@@ -1,8 +1,7 @@
 """What can happen to a cluster, as small records made right after it happened.
 
-Several things may have happened by the time a record is read, so a record says what happened, not
-how the cluster looks: that is to be seen in the cluster itself.  Those of pods are made for every pod
-that is placed, so they are made in C.
+A record says what happened; how the cluster looks by the time it is read is to be seen in the cluster itself.
+Those of pods are made for every pod that is placed, so they are made in C.
 """
 
 from __future__ import annotations
@@ -144,14 +143,9 @@ def node_change(slot: int, old: Node, new: Node) -> NodeUpdated | None:
         taints = untimed_taints(old) != untimed_taints(new)
         unschedulable = bool(was and was.unschedulable) != bool(now and now.unschedulable)
     if old.status != new.status:
-        before, after = old.status, new.status
-        allocatable = ((before and before.allocatable) or {}) != ((after and after.allocatable) or {})
-        images = ((before and before.images) or []) != ((after and after.images) or [])
-        features = _features(before) != _features(after)
-    if not (labels or taints or allocatable or unschedulable or images or features):
-        return None
-    return NodeUpdated(slot, old, labels, taints, allocatable, unschedulable, images, features)
-
-
-def _features(status: NodeStatus | None) -> list[str]:
-    return (status and status.declared_features) or []
+        before, after = old.status or NodeStatus(), new.status or NodeStatus()
+        allocatable = (before.allocatable or {}) != (after.allocatable or {})
+        images = (before.images or []) != (after.images or [])
+        features = (before.declared_features or []) != (after.declared_features or [])
+    changes = (labels, taints, allocatable, unschedulable, images, features)
+    return NodeUpdated(slot, old, *changes) if any(changes) else None

@@ -106,11 +106,8 @@ class LabelColumn:
 
     def clear(self, slot: int) -> None:
         """The node at `slot` has gone."""
-        old = int(self.ids[slot])
-        self.ids[slot] = 0
-        self._strays -= old != slot + 1
-        if old:
-            self._leave(old)
+        self.set(slot, None)
+        self._strays -= 1
 
     def _leave(self, value_id: int) -> None:
         self.nodes[value_id] -= 1
@@ -167,9 +164,8 @@ class InternedColumn(Generic[T]):
         self._index: dict[T, int] = {default: 0}
 
     def set(self, slot: int, value: T) -> None:
-        found = self._index.get(value)
-        if found is None:
-            found = self._index[value] = len(self.values)
+        found = self._index.setdefault(value, len(self.values))
+        if found == len(self.values):
             self.values.append(value)
         self.ids[slot] = found
 

@@ -20,13 +20,11 @@ DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
 DEFAULT_ARGUMENTS = PluginArguments()
 DEFAULT_DAEMON_NAMESPACES = frozenset({SYSTEM_NAMESPACE})
 
-SYSTEM_DEFAULT_CONSTRAINTS = (
+SYSTEM_DEFAULT_CONSTRAINTS = tuple(
     TopologySpreadConstraint(
-        topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=3, label_selector=LabelSelector()
-    ),
-    TopologySpreadConstraint(
-        topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=5, label_selector=LabelSelector()
-    ),
+        topology_key=key, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=skew, label_selector=LabelSelector()
+    )
+    for key, skew in ((HOSTNAME, 3), (ZONE, 5))
 )
 
 
@@ -36,9 +34,8 @@ class Options:
 
     Attributes:
         args: What the rules take from the arguments of the plugins, but for `daemon_namespaces`.
-        daemon_namespaces: Pods in these namespaces are never matched by a required
-            anti-affinity term, whichever pod arrives first ("co-existing with daemons" in the
-            pod-affinity design document).  kube-scheduler has no such list: empty is its behaviour.
+        daemon_namespaces: No required anti-affinity matches pods in these namespaces, whichever pod comes
+            first ("co-existing with daemons" in the pod-affinity design document); empty in kube-scheduler.
         version: The version of Kubernetes whose answers are given.
         exact_namespace_selectors: Namespace selectors mean what they say in every version.
         weights: What a rule's normalized score counts; a rule that is missing is not scored.

@@ -21,8 +21,6 @@ from berth.kube.well_known import TRUE
 MOST_CONSUMERS = 256  # of one claim; the API server refuses more
 IN_USE = "resourceclaim in use"
 
-_Device = tuple[str | None, str | None, str | None]
-
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimRecord:
@@ -181,17 +179,18 @@ def record_of(view: objects.ResourceClaim) -> ResourceClaimRecord:
         consumers=frozenset(consumer.uid or "" for consumer in status.reserved_for or ()),
         skips_operations=any(result.skip_node_operations for result in results),
         failure=next(_failures(status, results), None),
-        ready=all(_is_ready(status, result) for result in results),
+        ready=all(_holding(status, each).keys() >= set(each.binding_conditions or ()) for each in results),
     )
 
 
-def _conditions(
+def _holding(
     status: objects.ResourceClaimStatus, result: objects.DeviceRequestAllocationResult
 ) -> dict[str | None, objects.UntimedCondition]:
-    wanted: _Device = (result.driver, result.pool, result.device)
+    """The conditions of a device that are true."""
+    wanted = (result.driver, result.pool, result.device)
     for device in status.devices or ():
         if (device.driver, device.pool, device.device) == wanted:
-            return {condition.type: condition for condition in device.conditions or ()}
+            return {found.type: found for found in device.conditions or () if found.status == TRUE}
     return {}
 
 
@@ -199,14 +198,7 @@ def _failures(
     status: objects.ResourceClaimStatus, results: Iterable[objects.DeviceRequestAllocationResult]
 ) -> Iterator[str]:
     for result in results:
-        found = _conditions(status, result) if result.binding_conditions else {}
+        found = _holding(status, result) if result.binding_conditions else {}
         for kind in result.binding_failure_conditions or ():
-            if kind in found and found[kind].status == TRUE:
+            if kind in found:
                 yield f"reason={found[kind].reason or ''}, message={found[kind].message or ''}"
-
-
-def _is_ready(status: objects.ResourceClaimStatus, result: objects.DeviceRequestAllocationResult) -> bool:
-    if not result.binding_conditions:
-        return True
-    found = _conditions(status, result)
-    return all(kind in found and found[kind].status == TRUE for kind in result.binding_conditions)

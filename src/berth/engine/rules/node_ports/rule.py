@@ -70,17 +70,17 @@ class NodePorts(NodeRule):
                 yield Change("host-port", path, phrase, on_pod(apply))
 
     def feasible(self, slots: Slots) -> BoolArray:
-        free = np.ones_like(self.nodes.alive[slots])
-        for port in self.pod_class.host_ports:
-            free &= ~self._taken(port, slots)
-        return free
+        return ~self._taken(self.pod_class.host_ports, slots)
 
-    def _taken(self, port: HostPort, slots: Slots, gone: HypotheticalRemoval | None = None) -> BoolArray:
+    def _taken(
+        self, ports: Iterable[HostPort], slots: Slots, gone: HypotheticalRemoval | None = None
+    ) -> BoolArray:
         taken = np.zeros_like(self.nodes.alive[slots])
-        for ip, column in self.nodes.ports.get((port.protocol, port.port), {}).items():
-            if port.conflicts(ip):
-                freed = 0 if gone is None else gone.ports(HostPort(port.protocol, port.port, ip))[slots]
-                taken |= column[slots] > freed
+        for port in ports:
+            for ip, column in self.nodes.ports.get((port.protocol, port.port), {}).items():
+                if port.conflicts(ip):
+                    freed = 0 if gone is None else gone.ports(HostPort(port.protocol, port.port, ip))[slots]
+                    taken |= column[slots] > freed
         return taken
 
     def feasible_at(self, slot: int) -> bool:
@@ -99,7 +99,7 @@ class NodePorts(NodeRule):
     def causes(self, slot: int) -> Iterator[Cause]:
         at = np.array([slot], dtype=np.intp)
         for port in self.pod_class.host_ports:
-            if self._taken(port, at)[0]:
+            if self._taken((port,), at)[0]:
                 yield self._cause(port, slot)
 
     def _cause(self, port: HostPort, slot: int) -> Cause:
@@ -110,10 +110,7 @@ class NodePorts(NodeRule):
         return Cause(IN_USE, values, self.path, worded=_UNKNOWN_HOLDER)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
-        taken = np.zeros(len(slots), dtype=np.bool_)
-        for port in self.pod_class.host_ports:
-            taken |= self._taken(port, slots, gone)
-        yield SharedVerdict.of(slots[taken], IN_USE)
+        yield SharedVerdict.of(slots[self._taken(self.pod_class.host_ports, slots, gone)], IN_USE)
 
 
 def admission(pod: Pod, others: Iterable[Pod]) -> RuleVerdict | None:

@@ -131,9 +131,8 @@ class Terms:
         self._row_of: dict[int, int] = {id(None): EVERYWHERE}
 
     def row(self, terms: Places) -> int:
-        found = self._row_of.get(id(terms))
-        if found is None:
-            found = self._row_of[id(terms)] = len(self.rows)
+        found = self._row_of.setdefault(id(terms), len(self.rows))
+        if found == len(self.rows):
             self.rows.append(terms)
         return found
 
