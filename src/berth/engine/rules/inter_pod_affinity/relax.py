@@ -32,7 +32,7 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.selectors import IN, Selector
 from berth.kube.text.near import nearest
-from berth.kube.text.words import first_of
+from berth.kube.text.words import count, first_of
 from berth.kube.well_known import TEMPLATE_HASH
 
 _AFFINITY, _ANTI_AFFINITY = "pod_affinity", "pod_anti_affinity"
@@ -249,9 +249,8 @@ def _nearly(selector: Selector, things: Sequence[Mapping[str, str]], kind: str) 
             return f"; no {kind} has a label {key}, but {meant}"
         for value in sorted(requirement.values) if requirement.operator == IN else ():
             if meant := nearest(value, values):
-                number = values[meant]
-                have = f"1 {kind} has" if number == 1 else f"{number} {kind}s have"
-                return f"; {have} {key}={meant}"
+                have = "has" if values[meant] == 1 else "have"
+                return f"; {count(values[meant], kind)} {have} {key}={meant}"
     return ""
 
 
@@ -301,12 +300,10 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     alone = pods - usable == more
     word = level(key)
     left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
-    plural = "" if usable == 1 else "s"
-    replicas = f"{usable} replica{plural}, " if alone and _scaled(question, term) else ""
-    room = f"{usable} {'usable ' if unusable else ''}{word}{plural}{left}"
+    replicas = f"{count(usable, 'replica')}, " if alone and _scaled(question, term) else ""
+    room = f"{count(usable, f'usable {word}' if unusable else word)}{left}"
     why = f"; not usable: {why_refused(question, list(closed), list(closed.values()))}" if unusable else ""
-    needed = f"{word}{'s' if more > 1 else ''}"
-    needed = f"{more} more {needed}" if alone else f"{more} {needed} free of them"
+    needed = count(more, f"more {word}") if alone else f"{count(more, word)} free of them"
     yield (
         f"{pods} pods matching {term.selector}, {room}: {needed}, {replicas}or preferred anti-affinity{why}"
     )

@@ -74,7 +74,7 @@ class AffinityScore:
         if not counters:
             return None
         if len(counters) == 1 or len(blocked) > _MANY:
-            by_domain = [key for key, counter in counters.items() if not _is_by_node(counter)]
+            by_domain = [key for key, c in counters.items() if c.column is not None and not c.column.identity]
             if len(by_domain) == 1:
                 score = self._weighted_by_domain if len(counters) == 1 else self._weighted_by_both
                 return score(by_domain[0], blocked, weight)
@@ -115,10 +115,7 @@ class AffinityScore:
         raw = table[ids] + by_node[slots]
         feasible = blocked[slots] == 0
         others = domains.counts(blocked) - np.bincount(ids[feasible], minlength=len(table))
-        present = np.concatenate((table[others > 0], raw[feasible]))
-        if not len(present):
-            return None
-        low, high = _extremes(present)
+        low, high = _extremes(np.concatenate((table[others > 0], raw[feasible])))
         if high <= low:
             return None
         scores = projection.of(_scaled(table, low, high, weight)).copy()
@@ -129,21 +126,15 @@ class AffinityScore:
         """The common case of one topology: score its domains, then look the nodes' up."""
         domains, projection = self._topology(key)
         counts = self._counts.score[key].counts
-        present = counts[domains.of(blocked)]
-        if not len(present):
-            return None
-        low, high = _extremes(present)
+        low, high = _extremes(counts[domains.of(blocked)])
         if high <= low:
             return None
         return projection.of(_scaled(counts, low, high, weight))
 
 
-def _is_by_node(counter: Counter) -> bool:
-    return counter.column is None or counter.column.identity
-
-
 def _extremes(raw: Int32Array) -> tuple[int, int]:
-    return int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
+    """The lowest and the highest; the same of nothing."""
+    return (int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))) if len(raw) else (0, 0)
 
 
 def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
