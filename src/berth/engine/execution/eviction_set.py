@@ -63,8 +63,6 @@ def eviction_set(
     """Who has to go, in the order of going: the lowest priority first, the younger first.
 
     Args:
-        cluster: In which the violations were found. It is not changed.
-        violations: What is to be healed.
         started: When a pod started, in seconds. By default a later name is taken for a younger pod.
         staying: Pods that cannot be evicted, such as mirror pods, whatever they break.
     """

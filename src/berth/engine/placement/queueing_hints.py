@@ -41,9 +41,7 @@ def can_help(
 
     Args:
         cluster: With the change, and perhaps later ones, applied.
-        pod_class: What waits.
         refused_by: The names of the rules that refused some node at the last attempt.
-        change: What happened since.
     """
     if _is_void(change):
         return False

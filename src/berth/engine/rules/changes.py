@@ -89,10 +89,8 @@ class Question:
 
     Attributes:
         pod: The pod with all its affinity in its spec; `written` is as its author wrote it.
-        nodes: By name.
-        running: The pods that run, by key.
-        waiting: The pods that have no node, by key; the one asked about may be among them.
-        ended: The pods that have ended, by key; they count nowhere.
+        waiting: The pods that have no node; the one asked about may be among them.
+        ended: The pods that have ended and count nowhere.
         verdicts: Slot -> what the rules say about the node while nothing is changed.
         fitting: The slots of the nodes that would take the pod of a variant.
         workload_of: Whose the pods are that are in the way.
@@ -116,13 +114,12 @@ class Question:
 
     def refused_by(self, rule: str, reason: str | None = None) -> list[str]:
         """The nodes that a rule refuses, for some reason if it is given; of many those closest to fitting."""
-        return self.closest(
-            [
-                self.cluster.nodes.names[slot] or ""
-                for slot, verdicts in self.verdicts.items()
-                if any(v.rule == rule and (reason is None or reason in v.reasons) for v in verdicts)
-            ]
-        )
+        names = [
+            self.cluster.nodes.names[slot] or ""
+            for slot, verdicts in self.verdicts.items()
+            if any(v.rule == rule and (reason is None or reason in v.reasons) for v in verdicts)
+        ]
+        return self.closest(names)
 
     def closest(self, names: list[str]) -> list[str]:
         """Those of many nodes that the fewest rules refuse: changing nodes one by one takes time."""

@@ -146,7 +146,7 @@ class BlockedDomains:
         self._nodes_version = -1
 
     def of(self, domains: BoolArray) -> Int32Array:
-        """The domains are those where it is true; a new object if it is not what it was."""
+        """A new object if it is not what it was."""
         found = domains.tobytes()
         if found != self._bytes or self._nodes_version != self._nodes.version:
             self._vector = self._projection.of(blocked_where(domains))

@@ -1,9 +1,8 @@
 """What a rule says: of a node or of many, of running pods, or of a pod as a whole; and why, as data.
 
-A rule declares its reasons (`Rule.reasons`).  A `Reason` has a stable code, the exact sentence of
-kube-scheduler, and a form: a sentence of Berth's with placeholders.  A `Cause` is a reason that was met, with
-the values of the placeholders.  The causes of many nodes are told in one sentence: figures become ranges,
-names become lists, and peers become the workloads they belong to.
+A rule declares its reasons (`Rule.reasons`); a `Cause` is one that was met, with the values that are in the
+way.  The causes of many nodes are told in one sentence: figures become ranges, names become lists, and peers
+become the workloads they belong to.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class Reason:
     Attributes:
         code: A name that programs may rely on.
         sentence: kube-scheduler's; empty if it is another each time.
-        form: What exactly stands in the way, in our words, with holes for values and `{peers}`.  Empty if
-            there is nothing to add to kube-scheduler's.
+        form: The same more exactly, with holes for values and `{peers}`; empty if there is nothing to add.
         plural: The same of peers on several nodes, if that is said otherwise.
         varies: The values that may differ between nodes that are refused for the same reason.
         waits_for: What a pod waits for that is refused for it, with the same holes.
@@ -96,7 +94,6 @@ class Cause:
 
     @property
     def sentence(self) -> str:
-        """kube-scheduler's."""
         return self.said or self.reason.sentence
 
     @property
@@ -225,7 +222,6 @@ class RuleVerdict:
     Attributes:
         code: UNRESOLVABLE if evicting other pods could not help.
         reasons: kube-scheduler's sentences.
-        because: What exactly stands in the way: the label, the taint, the peer pods.
     """
 
     rule: str
@@ -254,7 +250,6 @@ class RuleViolation:
     """One thing that is wrong with a pod on a node: what a `RuleVerdict` sums up, in full.
 
     Attributes:
-        because: What broke it.
         hard: False for a cordon or a NoSchedule taint, which running pods need not mind.
         pod: The running pod, ``namespace/name``, and `node`, its node; empty for a pod that is to be placed.
         kind: What an execution-time rule is about: NODE, AFFINITY or ANTI_AFFINITY.
@@ -280,7 +275,7 @@ class RuleViolation:
 
     @property
     def cause(self) -> str:
-        """What broke it, in one clause: the label and its value, the taint, the peers."""
+        """What broke it, in one clause."""
         return str(self.because)
 
     @property
@@ -376,7 +371,6 @@ class ConstraintCounts(CountedDomains):
     """How even the pods are that one constraint is about.
 
     Attributes:
-        rule: The rule that has the constraint.
         constraint: Equal for equal constraints.
         minimum: What the skew is measured from; 0 while there are fewer domains than `minDomains`.
         counts_own: Whether the pods that have the constraint are among those it counts.

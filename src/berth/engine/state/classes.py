@@ -100,10 +100,7 @@ class ClassTable:
 
 @dataclass(slots=True, eq=False)
 class Counter:
-    """A weighted count of pods per domain of one topology.
-
-    Every pod class that matters has a weight here; the class lists the counter among its
-    `touches`, so that a pod's coming or going updates exactly the counters it belongs to.
+    """A weighted count of pods per domain of one topology; a class lists those it counts in as `touches`.
 
     Attributes:
         column: The topology; None counts per node.

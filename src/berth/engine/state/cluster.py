@@ -1,8 +1,7 @@
 """The cluster in columns, kept up to date change by change.
 
-A change costs time in what it touches: a pod in the counters its class belongs to, a node in
-the pods that run on it.  Nothing is ever recomputed over all running pods except when a pod
-class is placed for the first time and its counters are built.
+A change costs time in what it touches: a pod in the counters of its class, a node in the pods that run on it.
+Only the counters of a class that is placed for the first time are built from all running pods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pods imagined to be gone, each from the node it runs on.
 
-Preemption asks what would be if a node's lesser pods were not there, and asks it of all nodes at
-once: every node is judged by itself, as if only its own pods had left.  For that nothing is taken
-out of the cluster; a rule subtracts from a node's count what the pods that are gone weigh there.
+Preemption asks it of all nodes at once: every node is judged as if only its own pods had left.  Nothing is
+taken out of the cluster; a rule subtracts from a node's count what the pods that are gone weigh there.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class RemovablePods:
         return self.column("priority", lambda c: c.priority)
 
     def column(self, name: Hashable, value: Callable[[PodClass], int]) -> Int64Array:
-        """A value of their classes, kept by a name."""
         found = self._columns.get(name)
         if found is None:
             found = self._columns[name] = self.cluster.by_class(self.pods, value)

@@ -1,11 +1,10 @@
 """Which pods are of one class: the key of a class, and the labels it leaves out.
 
-The pods of a StatefulSet and of an indexed Job each carry their own number or name as a label, the
-pods of every Job its name and UID, and pods that were bound the zone and region of their node.  Taken
-at their word, a thousand of them would be a thousand classes, each compiled for itself, although
-hardly any selector ever looks at those labels.  So such labels, and all others that turn out to have
-many values, are left out of a pod's class until a selector does mention one: then it is revealed, once
-and for all, and the pods concerned are sorted into classes of their own.
+The pods of a StatefulSet and of an indexed Job carry their own number or name as a label, those of every Job
+its name and UID, and bound pods the zone and region of their node.  By these a thousand pods would be a
+thousand classes, although hardly any selector looks at them.  So such labels, and all others that turn out to
+have many values, are left out of a pod's class until a selector mentions one: then it is revealed for good,
+and the pods concerned are sorted into classes of their own.
 """
 
 from __future__ import annotations

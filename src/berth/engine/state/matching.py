@@ -1,10 +1,8 @@
 """Which label sets each affinity term selects: the index both directions of a rule use.
 
-Pods with the same namespace and labels share one `LabelSet`; terms with the same selector and
-namespaces share one `Term`.  The index keeps the bipartite graph of which selects which, and
-finds the edges of a newcomer by postings (label -> label sets) and anchors (label -> terms)
-instead of trying everything: a term that wants ``app=web`` is only ever tried on label sets
-that have ``app=web``, and the other way round.
+Pods with the same namespace and labels share one `LabelSet`; terms with the same selector and namespaces
+share one `Term`.  The edges of a newcomer are found by postings (label -> label sets) and anchors (label ->
+terms): a term that wants ``app=web`` is only tried on label sets that have it, and the other way round.
 """
 
 from __future__ import annotations

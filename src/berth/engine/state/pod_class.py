@@ -1,9 +1,8 @@
 """Pods that ask for the same thing share a class, compiled once.
 
-A class is everything about a pod that can matter to placement except its name, where it runs
-and whether it is terminating.  The replicas of a Deployment are one class; a million running
-pods are usually a few thousand.  Classes, label sets and terms know each other, so they are
-defined together: a class has one label set and owns terms, and each of those lists its classes.
+A class is everything about a pod that can matter to placement except its name, where it runs and whether it
+is terminating; a million running pods are usually a few thousand.  Classes, label sets and terms know each
+other: a class has one label set and owns terms, and each of those lists its classes.
 """
 
 from __future__ import annotations
@@ -234,7 +233,7 @@ class PodClass:
         volume_keys: What a pod of this class mounts that may count for a CSI driver.
         touches: The counters a pod of this class counts in, and its weight there.
         execution_terms: The required terms about other pods that must hold while the pod runs, too.
-        running: How many pods of the class are on nodes.
+        running: How many pods of the class are counted.
         node_name: The node a pod that is still to be placed asks for by name.
         profile: The scheduling profile that places such pods, and its options.
         plan: The compiled rules for placing such a pod, while they are kept.

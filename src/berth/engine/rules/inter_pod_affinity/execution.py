@@ -1,9 +1,8 @@
 """The terms of inter-pod affinity, asked about pods that run.
 
-What a term selects, who is spared and when a pod may be the first of its group is as
-`berth.engine.rules.inter_pod_affinity.rule` has it.  All pods of a class are judged together, each as if it
-were not counted itself.  Who has to go is a matter of the execution-time terms alone; how pods stand that
-are to be apart is told of every term.
+What a term selects, who is spared and when a pod may be the first of its group is as for pods to be placed.
+All pods of a class are judged together, each as if it were not counted itself.  Who has to go is a matter of
+the execution-time terms alone; how pods stand that are to be apart is told of every term.
 
 - Affinity wants some *other* pod in the domain that matches all execution-time affinity terms.  A pod
   that is a peer of its own group may be alone as long as no other peer runs anywhere.  Where the node

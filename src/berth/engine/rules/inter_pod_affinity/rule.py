@@ -1,9 +1,8 @@
-"""Inter-pod affinity and anti-affinity, in both directions.
+"""Inter-pod affinity and anti-affinity: the terms of the incoming pod, and those of the pods that run.
 
-The incoming pod's own terms look at the pods that run; the terms of the pods that run look back:
-required anti-affinity is symmetric, preferences count both ways, and a running pod's required
-affinity is a preference for its peers.  Everything is a count per topology domain, so placing a
-pod costs the same however many run.  See the pod-affinity design document.
+Required anti-affinity is symmetric, preferences count both ways, and a running pod's required affinity is a
+preference for its peers.  Everything is a count per topology domain, so placing a pod costs the same however
+many run.  See the pod-affinity design document.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Node selectors and node affinity: which nodes a pod may use, and would rather use.
 
-`nodeSelector` and every required selector must hold (both variants; they differ only in what
-happens when they stop holding), and so must the profile's `addedAffinity`.  The terms of one
-selector are alternatives.  See the node-affinity design document.
+`nodeSelector`, every required selector of both kinds and the profile's `addedAffinity` must hold.  The terms
+of one selector are alternatives.  See the node-affinity design document.
 """
 
 from __future__ import annotations

@@ -17,8 +17,6 @@ from berth.engine.state.pod_class import PodClass
 from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, NodeTable
 from berth.kube.amounts.resource_names import CPU, MEMORY
 
-_TWO = 2
-
 
 class NodeResourcesBalancedAllocation(NodeRule):
     name = "NodeResourcesBalancedAllocation"
@@ -124,8 +122,8 @@ class BalanceScore:
         for offered, share in shares:
             squares += np.where(offered, (share - mean) * (share - mean), 0.0)
         deviation = np.sqrt(squares / np.maximum(number, 1))
-        deviation = np.where(number == _TWO, np.abs(difference / 2), deviation)
-        deviation[number < _TWO] = 0.0
+        deviation = np.where(number == 2, np.abs(difference / 2), deviation)
+        deviation[number < 2] = 0.0
         return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
     def at(self, slot: int) -> int:
@@ -142,9 +140,9 @@ class BalanceScore:
 
 def balance_of(shares: Sequence[float]) -> int:
     """100 if all shares are equal, 50 if half of them are 1 and half are 0."""
-    if len(shares) < _TWO:
+    if len(shares) < 2:
         return MAX_SCORE
-    if len(shares) == _TWO:
+    if len(shares) == 2:
         return int((1 - abs((shares[0] - shares[1]) / 2)) * MAX_SCORE)
     # Plain loops: `sum` of newer Pythons rounds better than upstream does.
     total = squares = 0.0

@@ -1,9 +1,8 @@
-"""Volumes: a pod can only run where its claims are bound to, or can be bound.
+"""Volumes: a pod runs where the volumes of its bound claims can be reached, and the others can be bound.
 
-A bound claim needs a node that its volume is reachable from.  A claim that waits for its first consumer
-needs a volume that is available there (the smallest that is large enough), or a storage class that can
-make one for the node, with enough storage if its driver says how much is left.  Any other unbound claim
-makes the pod wait.
+A claim that waits for its first consumer needs a volume that is available there (the smallest that is large
+enough), or a storage class that can make one for the node, with enough storage if its driver says how much
+is left.  Any other unbound claim makes the pod wait.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What CSI drivers say: which volumes are attached where, how many a node can take, how much room there is.
 
 A volume counts once on a node, however many pods mount it there, and for as long as it is attached.  A claim
-without a volume counts as the one that its storage class would make.  What pods mount is followed change by
-change; a pod without claims costs nothing.
+without a volume counts as the one that its storage class would make.
 """
 
 from __future__ import annotations

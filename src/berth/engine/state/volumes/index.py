@@ -1,10 +1,9 @@
 """The claims, volumes and storage classes of a cluster, and what pods need of them.
 
-A pod that mounts no claim costs nothing here.  For one that does, its needs are compiled once per class,
-into terms over node labels; any change that they could see drops the plan they belong to.
-
-What the scheduler has decided but the API server does not say yet is kept beside the objects: a volume
-promised to a claim is not available to others, a claim promised to a node is feasible there only.
+The needs of a pod with claims are compiled once per class, into terms over node labels; any change that they
+could see drops the plan they belong to.  What the scheduler has decided but the API server does not say yet
+is kept beside the objects: a volume promised to a claim is not available to others, a claim promised to a
+node is feasible there only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Claims, volumes and storage classes as far as placement can see them.
+"""Claims, volumes and storage classes as far as placement can see them, parsed once.
 
-Two states of an object that make equal records are the same to the rules, so comparing records says
-whether an update matters; everything that has to be parsed is parsed here, once.
+Two states of an object that make equal records are the same to the rules.
 """
 
 from __future__ import annotations
