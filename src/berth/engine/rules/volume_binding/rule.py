@@ -178,13 +178,12 @@ class VolumeBinding(NodeRule):
 
     def _for_one(self, offer: Offer) -> IndexArray:
         terms = self._needs.terms
-        ready = [offer.meant[1]] if offer.meant is not None else [int(row) for row in offer.rows]
         bits = np.full(self.nodes.count, _UNSERVED, dtype=np.intp)
         if offer.provision is not None:
             bits[self._mask([terms[offer.provision]])] = 0
             if offer.room is not None:
                 bits[(bits == 0) & ~self._mask([terms[offer.room]])] = _NO_ROOM
-        bits[self._mask([terms[row] for row in ready])] = 0
+        bits[self._mask([terms[row] for row in offer.rows.tolist()])] = 0
         return bits
 
     def _by_kind(self) -> tuple[list[VolumeDecisions | VolumeShortage], IndexArray]:

@@ -1,12 +1,11 @@
-"""How full the storage would be that a node's new volumes are made in, or its volumes that are taken.
+"""How full the storage would be that a pod gets, storage class by storage class, which all count alike.
 
-Upstream scores storage class by storage class: what the pod's claims ask for, as a share of the volumes that
-they get, or, if they get none that is there, of what is left for new ones.  All classes count alike.
+What its claims ask for, as a share of the volumes that they get, or of what is left for new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from berth.engine.rules.node_resources_fit.score import shape_table
 from berth.engine.state.columns import IndexArray, Int64Array, Slots
 from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions
-from berth.engine.state.volumes.objects import VolumeRecord
 
 _FULL = 100
 # What a claim of a class asks for, and of how much, node by node.
@@ -35,18 +33,15 @@ class StorageScore:
         room = self._room(offer)
         of_room = np.full(count, -1, dtype=np.int64) if room is None else room.amounts()[:count]
         scores = np.where(of_room >= 0, self._scored(wanted, of_room), 0)
-        volumes = (
-            [offer.meant] if offer.meant is not None else list(zip(offer.volumes, offer.rows, strict=True))
-        )
-        for volume, row in reversed(volumes):  # the smallest is taken
-            scores[places(terms[row])] = self._scored(wanted, volume.bytes)
+        for i in reversed(range(len(offer.volumes))):  # the smallest is taken
+            scores[places(terms[offer.rows[i]])] = self._scored(wanted, offer.volumes[i].bytes)
         return scores
 
     def of(self, decisions: VolumeDecisions, slots: IndexArray) -> Int64Array:
         """What several claims get, alike on all these nodes."""
         shares: dict[str, _Share] = {}
         if decisions.bind:
-            sizes = {volume.name: volume.bytes for volume in self._volumes()}
+            sizes = {each.name: each.bytes for offer in self._needs.offers for each in offer.volumes}
             for volume, *key in decisions.bind:
                 claim = self._offers[key[0], key[1]].claim
                 wanted, held = shares.get(claim.storage_class, (0, 0))
@@ -64,10 +59,6 @@ class StorageScore:
             total += self._scored(*share)
         # Rounded half up, as Go does with what is not negative.
         return (2 * total + len(shares)) // (2 * len(shares)) if shares else total
-
-    def _volumes(self) -> Iterable[VolumeRecord]:
-        for offer in self._needs.offers:
-            yield from offer.volumes if offer.meant is None else (offer.meant[0],)
 
     def _room(self, offer: Offer) -> StorageRoom | None:
         found = None if offer.room is None else self._needs.terms[offer.room]

@@ -332,14 +332,10 @@ class VolumeIndex:
         node = self._node_of(claim)
         meant = self._meant_for(claim) if node is None else None
         free = self._free_for(claim) if node is None and meant is None else []
+        volumes = free if meant is None else [meant]
+        rows = np.array([terms.row(volume.nodes) for volume in volumes], dtype=np.intp)
         return Offer(
-            claim,
-            node,
-            None if meant is None else (meant, terms.row(meant.nodes)),
-            tuple(free),
-            np.array([terms.row(volume.nodes) for volume in free], dtype=np.intp),
-            self._provision(claim, terms),
-            self._room(claim, terms),
+            claim, node, tuple(volumes), rows, self._provision(claim, terms), self._room(claim, terms)
         )
 
     def _node_of(self, claim: ClaimRecord) -> str | None:

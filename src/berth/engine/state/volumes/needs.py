@@ -55,24 +55,20 @@ class Offer:
 
     Attributes:
         node: The only node it can get anything on, None for any.
-        meant: The volume that is meant for the claim, and the row of its nodes.
-        volumes: Those to choose from otherwise, the smallest first, and the rows of their nodes.
+        volumes: The one that is meant for the claim, or else those to choose from, the smallest first.
+        rows: The rows of their nodes.
         provision: The row of the nodes a new volume can be made for, None if none can.
         room: The row of the nodes for which there is enough storage to make it, None for all.
     """
 
     claim: ClaimRecord
     node: str | None
-    meant: tuple[VolumeRecord, int] | None
     volumes: tuple[VolumeRecord, ...]
     rows: IndexArray
     provision: int | None
     room: int | None
 
     def volume_on(self, reachable: BoolArray, taken: Container[str]) -> VolumeRecord | None:
-        if self.meant is not None:
-            volume, row = self.meant
-            return volume if reachable[row] else None
         for i in np.flatnonzero(reachable[self.rows]):
             if self.volumes[i].name not in taken:
                 return self.volumes[i]

@@ -130,10 +130,8 @@ class VolumeRecord:
         if self.deleting:
             return "is being deleted"
         if self.claim is not None and not meant:
-            earlier = (
-                "an earlier claim of that name" if self.claim.key == claim.key else "/".join(self.claim.key)
-            )
-            return f"is claimed by {earlier}"
+            namesake = "an earlier claim of that name" if self.claim.key == claim.key else None
+            return f"is claimed by {namesake or '/'.join(self.claim.key)}"
         if self.capacity < claim.wanted:
             return "is too small"
         if not kind or not (meant or claim.access_modes <= self.access_modes):
