@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from berth.engine.rules.inter_pod_affinity.execution import owners, violations
+from berth.engine.rules.inter_pod_affinity import InterPodAffinity
+from berth.engine.rules.inter_pod_affinity.execution import owners
 from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY
 from berth.engine.state.cluster import Cluster
 from berth.kube.defaults import created, default_node
@@ -33,7 +34,7 @@ def broken(cluster: Cluster, name: str) -> list[tuple[str, str]]:
     known = cluster.find_pod(key)
     assert known is not None
     pods = np.array([cluster.pods.index[key]], dtype=np.intp)
-    found = violations("InterPodAffinity", cluster, known[0], pods)
+    found = InterPodAffinity.execution_violations(cluster, known[0], pods)
     return [(violation.kind, violation.cause) for violation in found]
 
 

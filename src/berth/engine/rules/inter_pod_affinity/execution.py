@@ -22,6 +22,7 @@ from itertools import chain
 
 import numpy as np
 
+from berth.engine.rules.base import Rule
 from berth.engine.rules.inter_pod_affinity.terms import no_peer, unwanted_peers
 from berth.engine.rules.verdicts import (
     AFFINITY,
@@ -60,7 +61,9 @@ class TermStanding:
     peers: IndexArray
 
 
-def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[RuleViolation]:
+def violations(
+    rule: type[Rule], cluster: Cluster, pod_class: PodClass, pods: IndexArray
+) -> Iterator[RuleViolation]:
     """The terms that do not hold for these pods, all of one class; they are found by `rule`."""
     if not pod_class.execution_terms:
         return
@@ -68,9 +71,9 @@ def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArra
     for standing in terms.affinity(pods):
         for i in np.flatnonzero(standing.broken).tolist():
             cause = no_peer(terms.wanted, standing.owned, standing.column.values[standing.domain.item(i)])
-            yield RuleViolation.of_pod(rule, cause, cluster, pods.item(i), AFFINITY)
+            yield RuleViolation.of_pod(rule.name, cause, cluster, pods.item(i), AFFINITY)
     for standing in terms.anti_affinity(pods):
-        yield from _conflicts(rule, cluster, pods, standing)
+        yield from _conflicts(rule.name, cluster, pods, standing)
 
 
 def _conflicts(
@@ -100,7 +103,7 @@ def _first_peers(cluster: Cluster, standing: TermStanding) -> dict[int, list[str
 # --- how they stand ---------------------------------------------------------------------------------
 
 
-def peers_kept_away(rule: str, cluster: Cluster, pods: IndexArray) -> Iterator[PeersKeptAway]:
+def peers_kept_away(rule: type[Rule], cluster: Cluster, pods: IndexArray) -> Iterator[PeersKeptAway]:
     """Every term by which pods keep others out of their domains; see `TopologyRule.peers_kept_away`."""
     nodes, carriers = cluster.nodes, dict[Hashable, tuple[OwnedTerm, Options, list[int]]]()
     for pod in pods.tolist():
@@ -120,7 +123,7 @@ def peers_kept_away(rule: str, cluster: Cluster, pods: IndexArray) -> Iterator[P
             path=owned.path,
             topology_key=owned.topology_key,
             selector=str(owned.term.selector),
-            hard=owned.execution or not (owned.weight or rule in options.idle),
+            hard=owned.execution or not (owned.weight or rule.name in options.idle),
             counts={name: counts.item(i) for i in there if (name := column.values[i]) is not None},
             broken={column.values[i] or "" for i in np.unique(broken).tolist()},
             left_out=partial(dict, {f"no label {owned.topology_key}": bare} if len(bare) else {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -86,13 +87,14 @@ def _peer_changes(question: Question) -> Iterator[Change]:
         names = sorted(peers.nodes)
         who = f"pod {names[0]}" if len(names) == 1 else f"pods {listed(names)}"
 
-        def apply(variant: Variant, added: Peers = peers) -> Variant:
-            return Variant(variant.pod, variant.nodes, (*variant.peers, added))
-
         owners = {question.workload_of(name) for name in names}
         whose = owners.pop() if len(owners) == 1 else None
         phrase = f"without the required anti-affinity of {whose or who} to {_what(owned)}"
-        yield Change("peer-anti-affinity", owned.path, phrase, apply, object=who)
+        yield Change("peer-anti-affinity", owned.path, phrase, partial(_changing, (peers,)), object=who)
+
+
+def _changing(peers: tuple[Peers, ...], variant: Variant) -> Variant:
+    return Variant(variant.pod, variant.nodes, (*variant.peers, *peers))
 
 
 def _owners(question: Question) -> list[tuple[PodClass, OwnedTerm]]:
@@ -137,9 +139,8 @@ def _own_changes(question: Question) -> Iterator[Change]:
             continue
         alone = on_pod(_without_term(_ANTI_AFFINITY, owned))
 
-        def apply(variant: Variant, alone: Apply = alone, added: tuple[Peers, ...] = peers) -> Variant:
-            pod = alone(variant).pod
-            return Variant(pod, variant.nodes, (*variant.peers, *added))
+        def apply(variant: Variant, alone: Apply = alone, peers: tuple[Peers, ...] = peers) -> Variant:
+            return _changing(peers, alone(variant))
 
         phrase = f"with the anti-affinity to {_what(owned)} preferred in all these pods"
         yield Change("own-anti-affinity", owned.path, phrase, apply)
@@ -201,9 +202,7 @@ def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:
     cluster, term, key = question.cluster, owned.term, owned.topology_key
     slots = cluster.pods.node[cluster.pods_selected(term)]
     if len(slots) and not cluster.nodes.column(key).ids[slots].any():
-        found = [
-            name for name, pod in sorted(question.running.items()) if _selects(question, term, name, pod)
-        ]
+        found = sorted(_selected(question, term, question.running))
         nodes = listed(sorted({cluster.nodes.names[slot] or "" for slot in slots.tolist()}))
         yield (
             f"the affinity to {term.selector} finds {listed(found)} only where "
@@ -214,14 +213,13 @@ def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:
 def _uncounted(question: Question, term: Term) -> str:
     """Pods that match where they are looked for, and count for nothing: they have ended, or have no node."""
     own = question.own_key
-    ended = [key for key, pod in question.ended.items() if _selects(question, term, key, pod)]
-    waiting = [key for key, pod in question.waiting.items() if _selects(question, term, key, pod)]
     told = [
-        f"{key} matches, which {'has ended' if is_finished(question.ended[key]) else 'is being deleted'}"
-        for key in sorted(ended)
+        f"{key} matches, which {'has ended' if is_finished(pod) else 'is being deleted'}"
+        for key, pod in sorted(_selected(question, term, question.ended).items())
     ]
-    told += [f"{key} matches, which has no node" for key in sorted(waiting) if key != own]
-    if not told and _selects(question, term, own, question.pod):
+    waiting = sorted(_selected(question, term, question.waiting))
+    told += [f"{key} matches, which has no node" for key in waiting if key != own]
+    if not told and _selected(question, term, {own: question.pod}):
         return "only the pod itself matches"
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
     return f"only {told[0]}{more}" if told else ""
@@ -284,11 +282,8 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     open_ = {ids[slot] for slot in free if slot not in closed} - {0}
     closed = {slot: cause for slot, cause in closed.items() if ids[slot] not in open_}
     unusable = domains - taken - open_
-    others = [
-        pod
-        for name, pod in question.waiting.items()
-        if name != question.own_key and _selects(question, term, name, pod)
-    ]
+    waiting = _selected(question, term, question.waiting)
+    others = [pod for name, pod in waiting.items() if name != question.own_key]
     there = int(np.isin(ids[slots], list(taken)).sum())
     pods, usable = there + len(others) + 1, len(taken | open_)
     # Those that state the same rule take a domain of their own.
@@ -324,16 +319,15 @@ def _replaces_others(question: Question, term: Term) -> bool:
     own, workload = (question.pod.metadata.labels or {}).get(TEMPLATE_HASH), _workload(question.pod)
     return own is not None and any(
         (pod.metadata.labels or {}).get(TEMPLATE_HASH, own) != own
-        for key, pod in question.running.items()
-        if _workload(pod) == workload and _selects(question, term, key, pod)
+        for pod in _selected(question, term, question.running).values()
+        if _workload(pod) == workload
     )
 
 
 def _scaled(question: Question, term: Term) -> bool:
     """Whether all pods that keep apart are of one workload that has replicas, which can be changed."""
-    pods = {**question.running, **question.waiting}
-    owners = {_workload(pod) for key, pod in pods.items() if _selects(question, term, key, pod)}
-    own = _workload(question.pod)
+    pods = _selected(question, term, {**question.running, **question.waiting})
+    owners, own = set(map(_workload, pods.values())), _workload(question.pod)
     return own is not None and own[0] not in _UNSCALED and owners <= {own}
 
 
@@ -346,7 +340,11 @@ def _workload(pod: Pod) -> tuple[str, str] | None:
     return owner.kind or "", (owner.name or "").removesuffix(f"-{digest}")
 
 
-def _selects(question: Question, term: Term, key: str, pod: Pod) -> bool:
-    namespace = key.partition("/")[0]
-    covered = term.covers(namespace, question.cluster.index.namespace_labels(namespace))
-    return covered and term.selector.matches(pod.metadata.labels or {})
+def _selected(question: Question, term: Term, pods: Mapping[str, Pod]) -> dict[str, Pod]:
+    labels_of = question.cluster.index.namespace_labels
+    covered = {name for name in {key.partition("/")[0] for key in pods} if term.covers(name, labels_of(name))}
+    return {
+        key: pod
+        for key, pod in pods.items()
+        if key.partition("/")[0] in covered and term.selector.matches(pod.metadata.labels or {})
+    }

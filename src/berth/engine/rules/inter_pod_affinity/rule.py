@@ -31,9 +31,7 @@ from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     Cause,
-    PeersKeptAway,
     RuleVerdict,
-    RuleViolation,
     SharedVerdict,
     StepStatus,
 )
@@ -68,6 +66,8 @@ class InterPodAffinity(TopologyRule):
     conflicts = staticmethod(execution.conflicts)
     firsts_of_groups = staticmethod(execution.firsts_of_groups)
     is_in_the_way = staticmethod(execution.is_in_the_way)
+    execution_violations = classmethod(execution.violations)
+    peers_kept_away = classmethod(execution.peers_kept_away)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -255,16 +255,6 @@ class InterPodAffinity(TopologyRule):
     def _groups_of_causes(self, slot: int) -> Iterable[Iterable[Cause]]:
         """In upstream's order."""
         return self._missing_peers(slot), self._conflicts(slot), self._existing_conflicts(slot)
-
-    @classmethod
-    def execution_violations(
-        cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
-    ) -> Iterable[RuleViolation]:
-        return execution.violations(cls.name, cluster, pod_class, pods)
-
-    @classmethod
-    def peers_kept_away(cls, cluster: Cluster, pods: IndexArray) -> Iterable[PeersKeptAway]:
-        return execution.peers_kept_away(cls.name, cluster, pods)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._counts.required:
