@@ -2,8 +2,8 @@
 
 More than a share of the pods of a topology domain, or of the cluster: then the domain is halted until the
 labels are back or a person says otherwise.  A tenant who moves to other nodes looks the same at first, but
-there every pod has a node to go to.  So in a halted domain a pod still goes if its replacement has a node
-and somebody makes it; one at a time.  After a mistake that leaves no place for anybody nobody goes.
+has a node for every pod.  So in a halted domain a pod still goes if it is replaced and there is a node for
+that; one at a time.
 """
 
 from __future__ import annotations
@@ -99,12 +99,9 @@ class Halt:
 def measured(
     going: Mapping[str, int], running: Mapping[str, int], gone: Mapping[str, int] = _NOBODY
 ) -> Iterator[Halt]:
-    """How many would go from the cluster and from each domain.
+    """How many would go from the cluster and from each domain, those that have just gone included.
 
-    Args:
-        going: Pods that would go, by the domain they are in; empty for none.
-        running: All pods that run there.
-        gone: Pods that have just gone.
+    The numbers are by domain; that of pods in none is empty.
     """
     if not going:
         return

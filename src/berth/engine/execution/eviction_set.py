@@ -1,7 +1,5 @@
 """Which pods to evict so that the execution-time rules hold, and where their replacements would go.
 
-The rule, in plain words:
-
 1. A pod whose node rule is broken goes.
 2. A pod whose affinity is broken goes, unless it may be the first of its group and all the others of
    the group are going: of a group that was torn apart into single pods, one stays, and the others can
@@ -18,8 +16,7 @@ conflicts after all that is certain was decided, and for cliques of any size, su
 away from each other; beyond that a greedy choice comes close.
 
 Only the violations given are healed.  A pod whose last peer is evicted is not added: its rule holds as yet,
-and once it does not, it has its own time of grace.  Pods that are terminating are gone as far as this
-is concerned, so that nobody else leaves for the sake of those.
+and then has its own time of grace.  Pods that are terminating count as gone: nobody leaves for their sake.
 """
 
 from __future__ import annotations
@@ -169,9 +166,7 @@ class _Decision:
                 at_odds[pod] |= conflict.peers
             for pod in possible.keys() & conflict.peers:
                 at_odds[pod] |= conflict.owners
-        candidates = {
-            pod for pod, others in at_odds.items() if not any(self._stays(o) for o in others - {pod})
-        }
+        candidates = {pod for pod, others in at_odds.items() if not any(map(self._stays, others - {pod}))}
         edges = [({pod}, at_odds[pod] & candidates - {pod}) for pod in candidates]
         return [possible[pod] for pod in candidates - self._separating(edges)]
 

@@ -1,9 +1,8 @@
 """Which pods of a group would be better off elsewhere, and where their replacements would go.
 
 How uneven a group is, is one figure over all constraints of everybody who counts its pods, hard ones first:
-the pods that are too many in their domains.  A pod is moved only if its replacement, placed by the
-rules as everything is, makes that figure smaller, wherever among equally good nodes it lands.  So each move
-makes it smaller, and moves come to an end, whatever the constraints want of each other.
+the pods that are too many in their domains.  A pod is moved only if its replacement, placed by the rules,
+makes that figure smaller, wherever among equally good nodes it lands.  So moves come to an end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """In which order the pods of a group are best removed: however many go, the rest is as even as it can be.
 
-Removing is the reverse of placing, and nobody asks the scheduler about it.  So the order is worked out
-beforehand: at every step that pod goes whose going leaves the least of the hard constraints broken, then of
-the soft ones, then takes from the fullest domains, then from the busiest node.
+At every step that pod goes whose going leaves the least of the hard constraints broken, then of the soft
+ones, then takes from the fullest domains, then from the busiest node.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ _NONE = -1  # a pod that a constraint does not count
 
 def has_order(pod_class: PodClass) -> bool:
     """Whether it matters which pod of such a class goes: it is spread, or would rather be apart."""
-    return bool(pod_class.spread_constraints) or any(
-        is_apart(pod_class, term) for term in pod_class.preferred
-    )
+    apart = (owned for owned in pod_class.preferred if is_apart(pod_class, owned))
+    return bool(pod_class.spread_constraints) or any(apart)
 
 
 def counted_selectors(pod_class: PodClass) -> tuple[Selector, ...]:

@@ -5,10 +5,10 @@ sets of them are integers, one bit a vertex.  Every vertex has a level, which ne
 no vertex goes if vertices of lower levels can go in its stead, however many; with equal levels, the
 fewest go, and of equally small sets that whose highest number is lowest.
 
-A vertex of a component's top level without neighbours there stays, and its neighbours go; this is
-exact at any size and takes most conflicts apart.  What is left is searched through if it has up to
-`EXACT_UP_TO` vertices.  Of larger components the top level is thinned out greedily, always the vertex
-with most neighbours, which is still the best for cliques; then those who need not have gone return.
+A vertex of a component's top level without neighbours there stays, and its neighbours go: exact at any size.
+What is left is searched through if it has up to `EXACT_UP_TO` vertices.  Of larger components the top level
+is thinned out greedily, always the vertex with most neighbours, which is still the best for cliques; then
+those who need not have gone return.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ EXACT_UP_TO = 24
 
 
 def least_cover(adjacency: Sequence[int], levels: Sequence[int]) -> int:
-    """The vertices to give up.
-
-    Args:
-        adjacency: The neighbours of each vertex.
-        levels: The level of each vertex, never lower than that of the vertex before.
-    """
+    """The vertices to give up, by the neighbours and the level of each."""
     going = 0
     parts = [(1 << len(adjacency)) - 1]
     while parts:

@@ -272,11 +272,9 @@ class Plan:
         self.answers = node_answers(cluster, pod_class)
         self.node_rules: Sequence[NodeRule] = self.answers.rules
         self.topology_rules: list[TopologyRule] = compiled(TOPOLOGY_RULES, cluster, pod_class)
-        options = pod_class.options
-        self._filtering = [r for r in self.topology_rules if r.name not in options.not_filtering]
-        self._scoring = [
-            (rule, options.weights[rule.name]) for rule in self.topology_rules if rule.name in options.weights
-        ]
+        idle, weights = pod_class.options.not_filtering, pod_class.options.weights
+        self._filtering = [rule for rule in self.topology_rules if rule.name not in idle]
+        self._scoring = [(rule, weights[rule.name]) for rule in self.topology_rules if rule.name in weights]
         self._state: tuple[int, ...] = ()
         self._parts: list[Int32Array] = []
         self._blocked = self._memory = EMPTY

@@ -1,11 +1,10 @@
 """Which pods must go so that one of higher priority can run, and on which node.
 
-A pure decision: the cluster is not touched, whoever asks has to evict the victims.  On every node
-that refuses the pod for the sake of other pods, all pods of lower priority are imagined gone; where
-the pod then passes every rule, as many of them as possible are spared again, those that a
-disruption budget protects first, then by importance.  What is left are the node's victims, and the
-node that loses least is taken.  All nodes are judged at the same time, one pod of each in turn; who
-asks often keeps a `PreemptionMemory`, and only the nodes that changed since are judged again.
+The cluster is not touched: whoever asks has to evict the victims.  On every node that refuses the pod for the
+sake of other pods, all pods of lower priority are imagined gone; where the pod then passes every rule, as
+many of them as possible are spared again, those that a disruption budget protects first, then by importance.
+What is left are the node's victims, and the node that loses least is taken.  All nodes are judged at the same
+time, one pod of each in turn; with a `PreemptionMemory`, only those again that changed.
 
 Upstream: pkg/scheduler/framework/preemption and plugins/defaultpreemption.  As there, a pod's
 affinity to a victim is not honoured by sparing it first, terminating pods can be victims like any

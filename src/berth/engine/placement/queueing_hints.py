@@ -6,12 +6,11 @@ one of them is said to help.  These are the steps of the argument, which every r
 - A node that could not take the pod even if it were empty (`NodeRule.admits`) is of no interest until
   the node itself changes, or the pod's volumes and devices do; once it could, the pod is to be tried
   again, whichever rules refused it.
-- Any other node was refused by a rule that looks at pods, and it stays refused until that very rule
-  changes its mind.  So only the rules that refused some node need to be asked, each by itself.
-- A rule about single nodes that no longer refuses one is not enough where another rule that
-  is asked anyway still refuses it.
-- A rule looks at the cluster as it is now, with all changes made so far, and asks whether the nodes that
-  the change touches are not refused by it now, never whether they were not just before.
+- Any other node was refused by a rule that looks at pods, and stays refused until that very rule changes its
+  mind.  So only the rules that refused some node need to be asked, each by itself.
+- A rule about single nodes that no longer refuses one is not enough where another that is asked anyway does.
+- A rule looks at the cluster with all changes made so far, and asks whether it refuses the nodes that the
+  change touches now, never whether it did just before.
 """
 
 from __future__ import annotations

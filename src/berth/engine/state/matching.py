@@ -159,9 +159,8 @@ class MatchIndex:
 
     def _link(self, term: Term, label_set: LabelSet) -> None:
         namespace = label_set.namespace
-        if term.covers(namespace, self.namespace_labels(namespace)) and term.selector.matches(
-            label_set.labels
-        ):
+        covered = term.covers(namespace, self.namespace_labels(namespace))
+        if covered and term.selector.matches(label_set.labels):
             term.selected[label_set] = None
             label_set.terms[term] = None
 

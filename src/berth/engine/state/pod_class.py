@@ -54,9 +54,7 @@ REQUIRED = {
     "required_during_scheduling_ignored_during_execution": REQUIRED_DURING_SCHEDULING,
     _EXECUTION: REQUIRED_DURING_EXECUTION,
 }
-_PREFERRED = {
-    "preferred_during_scheduling_ignored_during_execution": PREFERRED_DURING_SCHEDULING,
-}
+_PREFERRED = {"preferred_during_scheduling_ignored_during_execution": PREFERRED_DURING_SCHEDULING}
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,9 +244,8 @@ def pod_requests(
 ) -> Requests:
     """The requests of a pod; `status` is given for running pods, whose resize may be in flight."""
     if status is not None:
-        return _compute(
-            spec, PodFootprint(status) if version.footprint_by_pod else ContainerFootprint(status)
-        )
+        footprint = PodFootprint if version.footprint_by_pod else ContainerFootprint
+        return _compute(spec, footprint(status))
     containers = [c.resources for c in spec.containers or ()]
     starting = [(c.resources, c.restart_policy) for c in spec.init_containers or ()]
     key = _encode((containers, starting, spec.overhead, spec.resources))

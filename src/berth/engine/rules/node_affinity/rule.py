@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -88,10 +89,9 @@ class NodeAffinityRule(NodeRule):
         errors = [e for weighted in pod_class.preferred_nodes for e in weighted.term.errors]
         # Upstream scores zeros for a list that is there but empty.
         self.scores = stated is not None or bool(added_stated)
+        self.prescore = PROCEED if self.scores else SKIPPED
         if errors:
             self.prescore = StepStatus(ERROR, (aggregated(errors),))
-        else:
-            self.prescore = PROCEED if self.scores else SKIPPED
 
     def _prefilter(self) -> StepStatus:
         """Narrow to named nodes where every alternative names its node."""
@@ -150,18 +150,14 @@ class NodeAffinityRule(NodeRule):
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
-            field, execution = required.path.rpartition(".")[2], required.execution
+            field = required.path.rpartition(".")[2]
+            cause = partial(Cause, AFFINITY, path=required.path, execution=required.execution)
             unmet = _unmet(required.selector, labels)
             for requirement in unmet:
-                values = _wanted(field, requirement, labels)
-                named = requirement.key == HOSTNAME
-                yield Cause(AFFINITY, values, required.path, execution=execution, elsewhere=named)
+                yield cause(_wanted(field, requirement, labels), elsewhere=requirement.key == HOSTNAME)
             if not unmet:
                 values = {"field": field, "wanted": str(required.selector)}
-                named, form = _by_name(required.selector), ADDED_AFFINITY.form
-                yield Cause(
-                    AFFINITY, values, required.path, execution=execution, elsewhere=named, worded=form
-                )
+                yield cause(values, elsewhere=_by_name(required.selector), worded=ADDED_AFFINITY.form)
 
     @classmethod
     def execution_violations(

@@ -113,10 +113,8 @@ def _uncounted(spread: HardConstraint) -> str:
 def _unusable(rule: str, question: Question, spread: HardConstraint, counts: dict[str, int]) -> Iterator[str]:
     """The emptiest domains whose nodes are all refused for another reason: they hold the others back."""
     least = min(counts.values())
-    column, nodes = spread.column, question.cluster.nodes
     for domain in [name for name, pods in counts.items() if pods == least][:_MOST_DOMAINS]:
-        number = column.values.index(domain)
-        slots = np.flatnonzero((column.ids[: nodes.count] == number) & nodes.alive[: nodes.count]).tolist()
+        slots = np.flatnonzero(spread.column.ids == spread.column.id_of(domain)).tolist()
         verdicts = [[v for v in question.verdicts.get(slot, ()) if v.rule != rule] for slot in slots]
         if verdicts and all(verdicts):
             where = f"{short(spread.constraint.topology_key)}={domain}"
