@@ -39,11 +39,9 @@ _MOST_OTHERS = 10
 
 @dataclass(frozen=True, slots=True)
 class PodToEvict:
-    """A pod that is to be evicted.
+    """A pod that is to be evicted, and what that heals: its own violations, then those of pods that stay.
 
-    Attributes:
-        violations: What its eviction heals: its own violations, then those (some, if they are many) of
-            pods that stay.
+    Of the latter, if they are many, only some.
     """
 
     pod: str

@@ -63,11 +63,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unevenness:
-    """How many pods are too many where they are; what is hard counts first.
-
-    Attributes:
-        soft: A preference for being apart counts by its weight, 100 for one pod.
-    """
+    """How many pods are too many where they are; preferences for being apart count by weight, in percent."""
 
     hard: float
     soft: float

@@ -260,11 +260,7 @@ class SchedulingError(Exception):
 
 
 class Plan:
-    """How to place the pods of one class.
-
-    Attributes:
-        answers: What the rules about single nodes say, shared with classes that ask the same of a node.
-    """
+    """How to place the pods of one class; the `answers` for single nodes are shared."""
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster

@@ -211,11 +211,7 @@ class _LesserPods:
 
 
 class _Prospects:
-    """Whether pods of a class fit each node without its pods of lower priority, as of the last `refresh`.
-
-    Attributes:
-        candidates: The victims of nodes that were looked at closely, by slot.
-    """
+    """Whether pods of a class fit each node without its pods of lower priority, as of the last `refresh`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = cluster.nodes
@@ -226,6 +222,7 @@ class _Prospects:
         # The priority up to which pods must go.
         self._rank: Int64Array = np.full(cluster.nodes.capacity, _UNRANKED)
         self._levels: list[int] = []
+        # By slot, of the nodes that were looked at closely.
         self.candidates: dict[int, _Candidate] = {}
 
     @property
@@ -354,11 +351,7 @@ class _Victim:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A node and its victims, the most important first.
-
-    Attributes:
-        budgets: What each of the budgets allowed that its pods have, by place.
-    """
+    """A node, its victims, the most important first, and by place what the budgets of its pods allowed."""
 
     slot: int
     victims: list[_Victim]

@@ -225,11 +225,7 @@ class NodeRule(Rule):
 
 
 class TopologyRule(Rule):
-    """A rule about where other pods run.
-
-    Attributes:
-        helpers: The kinds of change that may help a pod this rule refused.
-    """
+    """A rule about where other pods run; `helpers` are the kinds of change that may help a pod it refused."""
 
     helpers: ClassVar[tuple[type[ClusterEvent], ...]] = get_args(ClusterEvent)
 

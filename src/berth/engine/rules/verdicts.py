@@ -406,8 +406,7 @@ class ConstraintCounts(CountedDomains):
 class PeersKeptAway(CountedDomains):
     """The pods that one anti-affinity term of some running pods keeps out of their domains.
 
-    Attributes:
-        broken: The domains where one of these pods is with another that its term is about.
+    Where one of those is with another that its term is about, the domain is `broken`.
     """
 
     kind: ClassVar[str] = ANTI_AFFINITY

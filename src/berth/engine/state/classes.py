@@ -207,11 +207,7 @@ class Counter:
 
 @dataclass(slots=True, eq=False)
 class ChangeLog:
-    """The node slots that changed, in order; readers remember how far they have read.
-
-    Attributes:
-        end: How many changes there were so far.
-    """
+    """The node slots that changed, in order, `end` so far; readers remember how far they have read."""
 
     end: int = 0
     _entries: list[int] = field(default_factory=list)

@@ -180,12 +180,7 @@ class OwnedTerm:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodes:
-    """One of the node selectors that must all match.
-
-    Attributes:
-        source: The selector as written.
-        path: Where it stands in the pod.
-    """
+    """One of the node selectors that must all match; `source` is it as written, and stands at `path`."""
 
     selector: NodeTerms
     execution: bool

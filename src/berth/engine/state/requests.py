@@ -43,12 +43,9 @@ Exact = dict[str, int]  # resource -> billionths of its unit
 
 
 class Footprint:
-    """How much a pod on a node counts for, by its specification and its status.
+    """How much a pod on a node counts for, by its specification and its status."""
 
-    Attributes:
-        stated_only: Of the pod as a whole, a resource counts only if its specification says it.
-    """
-
+    # Of the pod as a whole, whether a resource counts only if its specification says it.
     stated_only: ClassVar[bool] = False
 
     def __init__(self, status: PodStatus) -> None:

@@ -65,11 +65,7 @@ def affected_pods(cluster: Cluster, event: ClusterEvent) -> set[str]:
 
 
 class _AffectedPods:
-    """The pods found so far that one event affects.
-
-    Attributes:
-        keys: Their names, ``namespace/name``.
-    """
+    """The pods found so far that one event affects, by their `keys`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -47,9 +47,7 @@ class TermStanding:
     """How one term stands with the pods that were asked about, one entry a pod.
 
     Attributes:
-        owned: The term.
-        column: Its topology.
-        domain: Each pod's domain in it, 0 if its node has no such label.
+        domain: Each pod's domain in the topology, 0 if its node has no such label.
         broken: Whether the term does not hold.
         peers: The pods that the rule is about, wherever they run.
     """
@@ -222,11 +220,7 @@ def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[ExecutionAffinity]:
 
 
 class ExecutionAffinity:
-    """The execution-time terms of one class.
-
-    Attributes:
-        wanted, avoided: Its terms, as the rule reads them and as the pod carries them.
-    """
+    """The execution-time terms of one class, as the rule reads them and as the pod carries them."""
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster

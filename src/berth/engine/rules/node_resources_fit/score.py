@@ -38,7 +38,6 @@ class ScoredResource:
     """A resource that counts.
 
     Attributes:
-        row: Its row in the node table.
         wanted: What the incoming pod adds.
         nonzero_row: Its row among the loads that have a floor, None if it is not among them.
     """

@@ -60,11 +60,7 @@ class EligibleNodes:
 
 
 class CountedConstraint:
-    """One constraint with its counts.
-
-    Attributes:
-        action: Its `whenUnsatisfiable`.
-    """
+    """One constraint with its counts; `action` is its `whenUnsatisfiable`."""
 
     action: ClassVar[str]
 

@@ -260,16 +260,10 @@ class CapacityRecord:
 
 
 class StorageRoom:
-    """The nodes for which a volume of one class and size can be made.
-
-    Attributes:
-        storage_class: Of the volume.
-        found: Whether any driver says that it has so much left, for whichever node.
-    """
+    """The nodes for which a volume of one class and size can be made."""
 
     def __init__(self, nodes: NodeTable, storage_class: str, enough: list[CapacityRecord]) -> None:
         self.storage_class = storage_class
-        self.found = bool(enough)
         self._nodes = nodes
         self._enough = enough
         self._amounts: Int64Array = np.zeros(0, dtype=np.int64)
