@@ -23,17 +23,7 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 # Labels that every pod, or every Job, has its own value of, and those that binding a pod gives it.
 IDENTITY_LABELS = frozenset(
-    {
-        POD_NAME,
-        POD_INDEX,
-        JOB_UID,
-        JOB_COMPLETION_INDEX,
-        JOB_NAME,
-        "controller-uid",
-        "job-name",
-        REGION,
-        ZONE,
-    }
+    {POD_NAME, POD_INDEX, JOB_UID, JOB_COMPLETION_INDEX, JOB_NAME, "controller-uid", "job-name", REGION, ZONE}
 )
 # The controllers whose selectors default spreading asks for.
 _SPREADING_OWNERS = {("ReplicaSet", "apps/v1"), ("StatefulSet", "apps/v1"), ("ReplicationController", "v1")}

@@ -287,11 +287,7 @@ class PodTopologySpread(TopologyRule):
                 if 0 < spread.domains < wanted:
                     another = "another node" if key == HOSTNAME else f"a node in another {level(key)}"
                     reason = FEW_DOMAINS
-                    values |= {
-                        "domains": f"{spread.domains}",
-                        "minDomains": f"{wanted}",
-                        "another": another,
-                    }
+                    values |= {"domains": f"{spread.domains}", "minDomains": f"{wanted}", "another": another}
                 yield Cause(reason, values, path, topology=(key, value))
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:

@@ -307,24 +307,18 @@ class VolumeBinding(NodeRule):
             return
         taken: set[str] = set()
         for offer in self._needs.offers:
-            volume = offer.volume_on(reachable, taken)
+            claim, volume = offer.claim, offer.volume_on(reachable, taken)
             if volume is not None:
                 taken.add(volume.name)
             elif offer.provision is None:
-                yield Cause(UNSERVED, {"claim": offer.claim.name}, self.path)
+                yield Cause(UNSERVED, {"claim": claim.name}, self.path)
             elif not reachable[offer.provision]:
-                values = {
-                    "claim": offer.claim.name,
-                    "class": offer.claim.storage_class,
-                    "wanted": str(self._needs.terms[offer.provision]),
-                }
+                wanted = str(self._needs.terms[offer.provision])
+                values = {"claim": claim.name, "class": claim.storage_class, "wanted": wanted}
                 yield Cause(UNSERVED, values, self.path, worded=_MADE_ELSEWHERE)
             elif offer.room is not None and not reachable[offer.room]:
-                values = {
-                    "claim": offer.claim.name,
-                    "class": offer.claim.storage_class,
-                    "wanted": spelled(MEMORY, offer.claim.wanted_bytes),
-                }
+                wanted = spelled(MEMORY, claim.wanted_bytes)
+                values = {"claim": claim.name, "class": claim.storage_class, "wanted": wanted}
                 yield Cause(NO_ROOM, values, self.path)
 
 

@@ -349,7 +349,9 @@ class VolumeIndex:
             if any(reference.means(claim) for reference in references.values())
         )
         stated = (
-            name for name in self._meant.get(claim.key, ()) if not self._promised_elsewhere(name, claim)
+            name
+            for name in self._meant.get(claim.key, ())
+            if all(reference.means(claim) for reference in self._promised_volumes.get(name, {}).values())
         )
         for name in (*promised, *sorted(stated)):
             volume = self.volumes.get(name)
@@ -358,10 +360,6 @@ class VolumeIndex:
             if volume.storage_class == claim.storage_class and volume.suits(claim):
                 return volume
         return None
-
-    def _promised_elsewhere(self, volume: str, claim: ClaimRecord) -> bool:
-        references = self._promised_volumes.get(volume, {})
-        return any(not reference.means(claim) for reference in references.values())
 
     def _free_for(self, claim: ClaimRecord) -> list[VolumeRecord]:
         found = [
