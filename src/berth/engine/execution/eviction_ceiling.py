@@ -99,9 +99,9 @@ class Halt:
 def measured(
     going: Mapping[str, int], running: Mapping[str, int], gone: Mapping[str, int] = _NOBODY
 ) -> Iterator[Halt]:
-    """How many would go from the cluster and from each domain, those that have just gone included.
+    """How many would go from the cluster and from each domain, those that have just `gone` included.
 
-    The numbers are by domain; that of pods in none is empty.
+    All are counted by the domain they are in; it is empty for those in none.
     """
     if not going:
         return

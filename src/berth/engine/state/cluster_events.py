@@ -45,7 +45,7 @@ class NodeUpdated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeDeleted:
-    """A node left, and its pods are no longer counted; without it as it was, the worst is assumed."""
+    """A node left, and its pods are no longer counted; without the node as it was, the worst is assumed."""
 
     slot: int
     old: Node | None = None

@@ -42,8 +42,8 @@ class StorageScore:
         shares: dict[str, _Share] = {}
         if decisions.bind:
             sizes = {each.name: each.bytes for offer in self._needs.offers for each in offer.volumes}
-            for volume, *key in decisions.bind:
-                claim = self._offers[key[0], key[1]].claim
+            for volume, namespace, name in decisions.bind:
+                claim = self._offers[namespace, name].claim
                 wanted, held = shares.get(claim.storage_class, (0, 0))
                 shares[claim.storage_class] = (wanted + claim.wanted_bytes, held + sizes[volume])
         else:

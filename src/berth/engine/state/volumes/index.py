@@ -25,7 +25,6 @@ from berth.engine.state.volumes.needs import (
     Offer,
     Terms,
     VolumeDecisions,
-    VolumeShortage,
     refusal_of,
 )
 from berth.engine.state.volumes.objects import (
@@ -404,12 +403,11 @@ class VolumeIndex:
         if not needs.offers and needs.refusal is None:
             return NOTHING_TO_DO
         slot = self._nodes.slot_of.get(node_name)
-        labels = self._nodes.labels[slot] if slot is not None else None
-        found: VolumeDecisions | VolumeShortage = VolumeShortage.VOLUMES
-        if needs.refusal is None and labels is not None:
-            found = needs.choose(needs.reachable(labels, node_name), node_name)
-        if isinstance(found, VolumeDecisions):
-            return found
+        if needs.refusal is None and slot is not None:
+            reachable = needs.reachable(self._nodes.labels[slot] or {}, node_name)
+            found = needs.choose(reachable, node_name)
+            if isinstance(found, VolumeDecisions):
+                return found
         raise ValueError(f"the pod's volumes do not allow node {node_name}")
 
     def assume(self, pod_key: str, decisions: VolumeDecisions, node_name: str) -> None:
@@ -420,8 +418,8 @@ class VolumeIndex:
         self._promises[pod_key] = (decisions, node_name)
         for key in decisions.provision:
             self._promised_claims.setdefault(key, {})[pod_key] = node_name
-        for volume, *claim in decisions.bind:
-            key = (claim[0], claim[1])
+        for volume, namespace, name in decisions.bind:
+            key = (namespace, name)
             uid = self.claims[key].uid if key in self.claims else ""
             self._promised_volumes.setdefault(volume, {})[pod_key] = ClaimRef(key, uid)
         self._promises_changed(decisions)
