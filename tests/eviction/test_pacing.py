@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.eviction import EvictionRate, EvictionSettings
+from berth.eviction import EvictionRate, EvictionSettings, safety
 from berth.eviction.reports import BACKED_OFF
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
@@ -324,3 +324,22 @@ def test_a_rule_that_breaks_later_is_no_return() -> None:
     world.settle()
     assert world.going() == {"r"}
     assert world.said(BACKED_OFF) == []
+
+
+def test_owners_that_need_not_wait_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many workloads lose a pod over the months: only those that wait for one are remembered."""
+    monkeypatch.setattr(safety, "_MOST_UNDER_WAY", 2)
+    world = EvictionScript(EASY)
+    world.labelled("old", user="b")
+    world.labelled("new", user="b")
+    owners = {f"w{number}": world.replica_set(f"web-{number}", 1) for number in range(9)}
+    for name, owner in owners.items():
+        world.pod(name, "old", RULE, owner=owner)
+    world.settle()
+    for name, owner in owners.items():
+        world.change(PODS, name, {"spec": {"affinity": needs_label("user", "c")}})
+        world.settle()
+        assert one(world) == name
+        world.replace(name, f"{name}-new", "new", affinity=RULE, owner=owner)
+        world.settle()
+    assert len(world.machine._gates.under_way._of_owner) <= 3

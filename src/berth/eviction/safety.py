@@ -139,6 +139,7 @@ class EvictionsUnderWay:
         # Those that an owner's others wait for, and those that a domain's do, in the order they began in.
         self._of_owner: dict[str, _EvictionUnderWay] = {}
         self._of_domains: dict[str, _EvictionUnderWay] = {}
+        self._swept_at = _MOST_UNDER_WAY
 
     def concerns(self, pod: LivePod, *, halts: bool) -> bool:
         """Whether somebody may wait for pods of this one's owner, where there are halts or none."""
@@ -151,7 +152,7 @@ class EvictionsUnderWay:
 
     # --- coming and going ---------------------------------------------------------------------------
 
-    def begin(self, pod: LivePod, domain: str) -> None:
+    def begin(self, pod: LivePod, domain: str, now: float) -> None:
         """A pod is about to be evicted; a pod without an owner that replaces it is not waited for."""
         owner = controller_of(pod.metadata)
         if owner is None or not is_replaced(pod.metadata):
@@ -162,6 +163,7 @@ class EvictionsUnderWay:
         self._of_domains[uid] = eviction
         if self._paces_owners:
             self._of_owner[owner_id(pod)] = eviction
+            self._forget_replaced(now)
 
     def evicted(self, pod: LivePod, now: float) -> None:
         """The pod is gone, or may be: its replacement is waited for."""
@@ -190,6 +192,13 @@ class EvictionsUnderWay:
         self._of_domains.setdefault(owner_id(pod), lost)
         if self._paces_owners:
             self._of_owner.setdefault(owner_id(pod), lost)
+
+    def _forget_replaced(self, now: float) -> None:
+        """Leave out the owners that need not wait any more, each time their number has doubled."""
+        if len(self._of_owner) > self._swept_at:
+            left = self._of_owner.items()
+            self._of_owner = {uid: each for uid, each in left if not self._is_replaced(each, now)}
+            self._swept_at = max(_MOST_UNDER_WAY, 2 * len(self._of_owner))
 
     def forget_settled(self, now: float) -> None:
         """Leave out those that no domain would have to wait for."""
@@ -381,7 +390,7 @@ class EvictionGates:
         """Count a pod that begins to go, so that later pods of the same round see it."""
         for bucket in self._buckets(attempt.planned.domain):
             bucket.take(now)
-        self.under_way.begin(attempt.pod, attempt.planned.domain)
+        self.under_way.begin(attempt.pod, attempt.planned.domain, now)
 
     def turn_back(self, attempt: EvictionAttempt) -> None:
         """Undo `enter`: the pod does not go after all."""

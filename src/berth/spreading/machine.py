@@ -29,7 +29,7 @@ from berth.kube.well_known import DELETED, POD_DELETION_COST
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Machine, Outcome
 from berth.machines.mirror import Mirror
-from berth.machines.rates import Backoff, earliest
+from berth.machines.rates import Backoff, Recent, earliest
 from berth.machines.recorder import EVENT, NORMAL, Recorder, silent
 from berth.machines.requests import patch
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
@@ -51,6 +51,7 @@ class SpreadingMetrics:
 COMPONENT = "keep-spread"
 _GROUPS_AT_ONCE = 50  # ranked in one call, so that other machines get their turn
 _PLANS_AT_ONCE = 5  # groups whose moves are planned in one call; planning takes longer than ranking
+_MOST_TOLD = 4096  # ReplicaSets that are remembered to have been told something
 _FREED = 5.0  # seconds after a pod went until groups without a better place are looked at again
 TellPlan = Callable[[Move], None]
 
@@ -97,7 +98,7 @@ class SpreadController(Collector):
         self._changed: dict[Key, None] = {}  # since the last call, at whatever time that is
         self._marked: dict[Key, None] = {}  # pods whose cost is to be taken back
         self._under_way: dict[Key, int] = {}  # pods that are being written to, and how often in vain
-        self._told: set[str] = set()  # the uids of ReplicaSets that were told of costs of others
+        self._told: Recent[str, None] = Recent(_MOST_TOLD)  # uids of ReplicaSets told of costs of others
         self._turn_due: float | None = None  # when somebody has had the turn for too long
         self._looked = False  # at a group, since the last plan of a dry run
         self._told_moves: list[Move] = []  # in a dry run
@@ -130,6 +131,7 @@ class SpreadController(Collector):
             if group is not None:
                 self._changed[group.key] = None
             self._marked.pop(key, None)
+            self._under_way.pop(key, None)
             self._concern(pod)
             return
         if is_terminating(pod):
@@ -275,7 +277,7 @@ class SpreadController(Collector):
         replica_set = self._cache.get(REPLICA_SETS, group.key, LiveWorkload)
         if not number or replica_set is None or group.uid in self._told:
             return
-        self._told.add(group.uid)
+        self._told[group.uid] = None
         message = (
             f"{number} of its pods {'has' if number == 1 else 'have'} a {POD_DELETION_COST} "
             "that somebody else wrote: it stays, and scaling down may leave the rest less even"
@@ -300,10 +302,11 @@ class SpreadController(Collector):
         if outcome.ok or outcome.missing or outcome.conflict:
             return  # it is written, or the pod is another or no more
         self.metrics.failed.inc()
-        self._under_way[action.key] = tries + 1
         pod = self._mirror.bound.get(action.key)
-        owner = controller_of(pod.metadata) if pod is not None else None
-        if owner is not None:
+        if pod is None:
+            return
+        self._under_way[action.key] = tries + 1
+        if (owner := controller_of(pod.metadata)) is not None:
             self._due[action.key[0], owner.name or ""] = outcome.at + _BACKOFF.after(tries + 1)
 
     def drain(self) -> None:
