@@ -88,7 +88,7 @@ def test_a_kind_is_named_in_one_file() -> None:
     # What a Binding points at, what bounds are for, how a group is disrupted, who has a role; and headings.
     assert foreign == {
         "claims.py": {"Node"},
-        "pod_columns.py": {"Node"},
+        "bindings.py": {"Node"},
         "pods.py": {"Node"},
         "limits.py": {"PersistentVolumeClaim", "Pod"},
         "pod_groups.py": {"Pod"},

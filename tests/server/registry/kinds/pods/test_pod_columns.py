@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.server.registry.kinds.pods.pod_columns import COLUMNS, status
+from berth.server.registry.kinds.pods.pods import STRATEGIES, status_of
 
 NOW = 1000.0
 
@@ -68,11 +68,11 @@ def pod(phase: str = "Running", *, deleted: bool = False, init: int = 0, **rest:
 )
 def test_status(obj: dict[str, Any], expected: str) -> None:
     """The STATUS column of a pod is what kubectl shows."""
-    assert expected == status(obj)
+    assert expected == status_of(obj)
 
 
 def cells(obj: dict[str, Any]) -> dict[str, Any]:
-    return {column.name: column.cell(obj, NOW) for column in COLUMNS}
+    return {column.name: column.cell(obj, NOW) for column in STRATEGIES[0].columns}
 
 
 def test_ready_counts_containers_and_sidecars() -> None:
@@ -83,7 +83,7 @@ def test_ready_counts_containers_and_sidecars() -> None:
     )
     obj["spec"]["initContainers"] = [{"name": "side", "restartPolicy": "Always"}]
     assert cells(obj)["Ready"] == "2/2"
-    assert status(obj) == "Running"
+    assert status_of(obj) == "Running"
     assert cells(pod(containerStatuses=[running(ready=False)]))["Ready"] == "0/1"
 
 

@@ -1,4 +1,4 @@
-"""Pods: gates, admission, label keys, quality of service, what may change later, and their binding.
+"""Pods: gates, admission, label keys, quality of service, what may change later, and their columns.
 
 Upstream: pkg/registry/core/pod/strategy.go, ValidatePodUpdate in pkg/apis/core/validation, and the admission
 plugins that are on by default. The anti-affinity limit is that of
@@ -26,27 +26,27 @@ from berth.kube.gates import FeatureGates
 from berth.kube.objects import Affinity, Key, Pod, RawObject
 from berth.kube.quota.usage import BEST_EFFORT
 from berth.kube.taints import NO_EXECUTE, NOT_READY, UNREACHABLE
+from berth.kube.times import seconds_of
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.objects import validate_pod
 from berth.kube.well_known import POD_SCHEDULED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
 from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
-from berth.server.fields import annotations_of, mapping, upsert_condition, without
-from berth.server.registry import checks, writes
-from berth.server.registry.checks import Found, decode_as, forbidden, invalid, one_of, required, spec_of
+from berth.server.fields import annotations_of, at, condition, is_true, items, mapping, number, without
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, decode_as, forbidden, invalid, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limits
 from berth.server.registry.kinds.cluster.basics import topology_labels
+from berth.server.registry.kinds.pods.bindings import bind
 from berth.server.registry.kinds.pods.classes import admit_runtime_class, resolve_priority
 from berth.server.registry.kinds.pods.evictions import evict
-from berth.server.registry.kinds.pods.pod_columns import COLUMNS
 from berth.server.registry.kinds.pods.pod_specs import drop_disabled, drop_unserved, write_back
 from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
-from berth.server.registry.strategy import CREATE_ONLY, Registry, Strategy, WriteAnswer, served
+from berth.server.registry.strategy import Registry, Strategy, WriteAnswer, served
 from berth.server.registry.users import Intent, User
-from berth.server.registry.writes import Write
-from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import text_of
+from berth.server.tables import AGE, NAME, NONE, Column, human_duration, text
 
 _IMMUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -62,6 +62,7 @@ _MISSING = {  # on a hollow node, by subresource
     "exec": "nothing to execute in",
     "portforward": "nothing to forward to",
 }
+_ENDED = ("Succeeded", "Failed")
 
 
 class PodStrategy(Strategy):
@@ -111,7 +112,7 @@ class PodStrategy(Strategy):
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         given = options.get("gracePeriodSeconds")
         grace = int(given) if given is not None else int(spec.get("terminationGracePeriodSeconds", 30))
-        if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        if not spec.get("nodeName") or status.get("phase") in _ENDED:
             return 0
         return 1 if grace < 0 else grace
 
@@ -142,25 +143,6 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
         "status.podIP": text_of(status.get("podIP")),
         "status.nominatedNodeName": text_of(status.get("nominatedNodeName")),
     }
-
-
-class BindingStrategy(Strategy):
-    """A Binding is not stored; the pod that it names is bound."""
-
-    def answer(self, registry: Registry, obj: RawObject, key: Key, intent: Intent) -> WriteAnswer:
-        return errors.success(), bind(registry, key[0], "", obj, intent).done
-
-
-STRATEGIES = (
-    BindingStrategy(served("v1", "Binding", verbs=CREATE_ONLY)),
-    PodStrategy(
-        served("v1", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
-        columns=COLUMNS,
-        fields=_selectable,
-        status_metadata=("labels", "annotations", "finalizers"),
-        returns_deleted=True,
-    ),
-)
 
 
 # --- admission
@@ -311,60 +293,139 @@ def _check_container(pod: RawObject, name: str) -> None:
     if name and name not in (*regular, *first):
         raise errors.bad_request(f"container {name} is not valid for pod {own}")
     if not name and len(regular) != 1:
-        text = f"a container name must be specified for pod {own}, choose one of: [{' '.join(regular)}]"
+        why = f"a container name must be specified for pod {own}, choose one of: [{' '.join(regular)}]"
         if first:
-            text += f" or one of the init containers: [{' '.join(first)}]"
-        raise errors.bad_request(text)
+            why += f" or one of the init containers: [{' '.join(first)}]"
+        raise errors.bad_request(why)
 
 
-# --- bindings -------------------------------------------------------------------------------------
-# A scheduler's decision about a pod, written down once. Upstream: storage/storage.go, BindingREST.
+# --- columns
 
 
-def bind(registry: Registry, namespace: str, name: str, binding: RawObject, intent: Intent) -> Write:
-    """Assign a pod to the node a Binding names; the pod's name may be left to the Binding."""
-    metadata, target = binding.get("metadata") or {}, mapping(binding, "target")
-    name = name or metadata.get("name") or ""
-    if metadata.get("name", name) != name:
-        raise errors.bad_request("name in URL does not match name in Binding object")
-    node = _node_of(target, name)
-    pods = registry.builtin("", "pods")
-    record = writes.current(pods, (namespace, name))
-    pod = decode(record.data)
-    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
-    if uid and uid != pod["metadata"]["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
-        raise errors.conflict(pods.resource, name, why)
-    if version and version != str(record.rv):
-        raise errors.conflict(pods.resource, name)
-    assigned = pod["spec"].get("nodeName")
-    for stands, why in (
-        (pod["metadata"].get("deletionTimestamp"), "is being deleted, cannot be assigned to a host"),
-        (assigned, f'is already assigned to node "{assigned}"'),
-        (pod["spec"].get("schedulingGates"), "has non-empty .spec.schedulingGates"),
-    ):
-        if stands:
-            raise errors.conflict(("pods/binding", ""), name, f"pod {name} {why}")
-    pod["spec"]["nodeName"] = node
-    pod.setdefault("status", {}).pop("nominatedNodeName", None)
-    topology = topology_labels(registry, node) if target.get("kind") == "Node" else {}
-    labels = {**(metadata.get("labels") or {}), **topology}
-    for field, given in (("labels", labels), ("annotations", metadata.get("annotations"))):
-        if given:
-            pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
-    if metadata.get("annotations"):
-        pods.strategy.authorize_write(registry, pod, decode(record.data), intent.user)
-    if intent.dry_run:
-        return Write(record)
-    upsert_condition(pod, {"type": POD_SCHEDULED, "status": "True"}, registry.timestamp())
-    return writes.put_as_is(registry, pods, record.key, pod)
+def _sidecars(pod: RawObject) -> set[object]:
+    """The names of the init containers that go on running."""
+    wanted = items(pod, "spec", "initContainers")
+    return {at(each, "name") for each in wanted if at(each, "restartPolicy") == "Always"}
 
 
-def _node_of(target: RawObject, name: str) -> str:
-    kind, node = target.get("kind"), target.get("name")
-    if kind and kind != "Node":
-        problems = one_of("target.kind", kind, ("Node", "<empty>"), needed=False)
-        raise errors.invalid(("Binding", ""), name, list(problems))
-    if not isinstance(node, str) or not node:
-        raise errors.invalid(("Binding", ""), name, [required("target.name")])
-    return node
+def _ended(terminated: RawObject) -> str:
+    """One word for how a container ended."""
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initializing(pod: RawObject) -> str | None:
+    """What initialization is busy with or failed at, None once it is through."""
+    wanted, sidecars = items(pod, "spec", "initContainers"), _sidecars(pod)
+    for index, container in enumerate(items(pod, "status", "initContainerStatuses")):
+        terminated = at(container, "state", "terminated")
+        if isinstance(terminated, dict):
+            if terminated.get("exitCode", 0) == 0:
+                continue
+            return f"Init:{_ended(terminated)}"
+        if at(container, "started") and at(container, "name") in sidecars:
+            continue
+        waiting = at(container, "state", "waiting", "reason")
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{index}/{len(wanted)}"
+    return None
+
+
+def _running(pod: RawObject, reason: str) -> str:
+    """The first container with something to say, but one still running outweighs a finished one."""
+    failed, running = "", False
+    for container in reversed(items(pod, "status", "containerStatuses")):
+        waiting = at(container, "state", "waiting", "reason")
+        terminated = at(container, "state", "terminated")
+        if waiting:
+            reason = str(waiting)
+        elif isinstance(terminated, dict):
+            reason = _ended(terminated)
+            failed = reason if terminated.get("exitCode", 0) else failed
+        elif at(container, "ready") and at(container, "state", "running") is not None:
+            running = True
+    if reason != "Completed":
+        return reason
+    if running and is_true(pod, "Ready"):
+        return "Running"
+    return failed or ("NotReady" if running else reason)
+
+
+def status_of(pod: RawObject) -> str:
+    """The word in the STATUS column: the phase, or the most telling reason there is."""
+    phase = str(at(pod, "status", "phase") or "")
+    cause = at(pod, "status", "reason")
+    if at(pod, "metadata", "deletionTimestamp"):
+        if cause == "NodeLost":
+            return "Unknown"
+        if phase not in _ENDED:
+            return "Terminating"
+    reason = str(cause or phase)
+    if condition(pod, POD_SCHEDULED).get("reason") == SCHEDULING_GATED:
+        reason = SCHEDULING_GATED
+    initializing = _initializing(pod)
+    if initializing is not None and not is_true(pod, "Initialized"):
+        return initializing
+    return _running(pod, initializing or reason)
+
+
+def _ready(pod: RawObject, _: float) -> str:
+    sidecars = _sidecars(pod)
+    ready = sum(
+        bool(at(each, "ready") and at(each, "started"))
+        for each in items(pod, "status", "initContainerStatuses")
+        if at(each, "name") in sidecars
+    ) + sum(
+        bool(at(each, "ready") and at(each, "state", "running") is not None)
+        for each in items(pod, "status", "containerStatuses")
+    )
+    return f"{ready}/{len(items(pod, 'spec', 'containers')) + len(sidecars)}"
+
+
+def _restarts(pod: RawObject, now: float) -> str:
+    through = _initializing(pod) is None or is_true(pod, "Initialized")
+    sidecars, counted = _sidecars(pod), items(pod, "status", "initContainerStatuses")
+    if through:
+        lasting = [each for each in counted if at(each, "name") in sidecars]
+        counted = lasting + items(pod, "status", "containerStatuses")
+    total = sum(number(each, "restartCount") for each in counted)
+    ends = [seconds_of(at(each, "lastState", "terminated", "finishedAt")) for each in counted]
+    known = [end for end in ends if end is not None]
+    return f"{total} ({human_duration(now - max(known))} ago)" if total and known else str(total)
+
+
+def _ip(pod: RawObject, _: float) -> str:
+    addresses = items(pod, "status", "podIPs")
+    return str((at(addresses[0], "ip") if addresses else at(pod, "status", "podIP")) or NONE)
+
+
+def _gates(pod: RawObject, _: float) -> str:
+    gates = items(pod, "spec", "readinessGates")
+    if not gates:
+        return NONE
+    return f"{sum(is_true(pod, str(at(gate, 'conditionType'))) for gate in gates)}/{len(gates)}"
+
+
+STRATEGIES = (
+    PodStrategy(
+        served("v1", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
+        columns=(
+            NAME,
+            Column("Ready", _ready),
+            Column("Status", lambda pod, _: status_of(pod)),
+            Column("Restarts", _restarts),
+            AGE,
+            Column("IP", _ip, wide=True),
+            Column("Node", text("spec", "nodeName", otherwise=NONE), wide=True),
+            Column("Nominated Node", text("status", "nominatedNodeName", otherwise=NONE), wide=True),
+            Column("Readiness Gates", _gates, wide=True),
+        ),
+        fields=_selectable,
+        status_metadata=("labels", "annotations", "finalizers"),
+        returns_deleted=True,
+    ),
+)
