@@ -11,7 +11,6 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.times import stamp
@@ -334,21 +333,19 @@ class TokenReviewStrategy(ReviewStrategy):
         return {"authenticated": True, "user": known.info(), "audiences": good}
 
 
-@dataclass(eq=False, kw_only=True)
 class AccessReviewStrategy(ReviewStrategy):
-    """May somebody do this? `own`: may I?"""
-
-    own: bool = False
+    """May somebody do this, or, as the name of some kinds says, may I?"""
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
-        if wrong := list(_access_errors(spec, own=self.own)):
+        own = self.resource.kind.startswith("Self")
+        if wrong := list(_access_errors(spec, own=own)):
             raise errors.invalid(self.resource, "", wrong)
         in_api = mapping(spec, "resourceAttributes")
         if self.resource.namespaced and in_api.get("namespace") != namespace:
             detail = f"must match metadata.namespace: {namespace}"
             problem = checks.invalid("spec.resourceAttributes.namespace", in_api.get("namespace", ""), detail)
             raise errors.invalid(self.resource, "", [problem])
-        subject = user if self.own else User(str(spec.get("user") or ""), tuple(spec.get("groups") or ()))
+        subject = user if own else User(str(spec.get("user") or ""), tuple(spec.get("groups") or ()))
         decision = roles.authorize(registry, subject, _asked(spec))
         return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
 
@@ -386,7 +383,7 @@ STRATEGIES = (
     ReviewStrategy(_review(AUTHENTICATION_GROUP, "SelfSubjectReview")),
     TokenReviewStrategy(_review(AUTHENTICATION_GROUP, "TokenReview")),
     AccessReviewStrategy(_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
-    AccessReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectAccessReview"), own=True),
+    AccessReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectAccessReview")),
     SelfSubjectRulesReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectRulesReview")),
     AccessReviewStrategy(_review(_AUTHORIZATION, "SubjectAccessReview")),
 )
