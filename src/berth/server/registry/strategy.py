@@ -182,6 +182,7 @@ class Strategy:
     field_aliases: Mapping[str, str] = field(default_factory=dict)
     name_errors: Callable[[str], list[str]] = names.dns_subdomain_errors
     scale_paths: ScalePaths = (".spec.replicas", ".status.replicas", ".spec.selector")
+    plain_selector: bool = False  # the selector is labels, not a LabelSelector
     defaults: RawObject = field(default_factory=dict)  # of what an object leaves out
     first_status: RawObject = field(default_factory=dict)  # of a new object, whatever the client said
     frozen: tuple[str, ...] = ()  # what no update changes, as paths
@@ -213,10 +214,8 @@ class Strategy:
         """Set the status of a new object."""
         obj["status"] = copy.deepcopy(self.first_status)
 
-    def admit_and_validate(
-        self, registry: Registry, obj: RawObject, old: RawObject | None
-    ) -> list[FieldError]:
-        """Admit and validate an object in place; `old` is None if it is new."""
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        """Admit an object in place, and return what is wrong with it; `old` is None if it is new."""
         self.prepare(registry, obj, old)
         found = self.validate(obj, registry.gates)
         return [*found, *(self.validate_create(obj) if old is None else self.validate_update(obj, old))]
@@ -268,18 +267,10 @@ class Strategy:
         return reset_fields(subresource, status_apart=self.status_apart, taken=self.status_metadata)
 
     def authorize_write(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
-        """Check that a user may write a valid object.
-
-        Raises:
-            StatusError: they may not.
-        """
+        """Raise a StatusError if the user may not write an object that is valid."""
 
     def final_admission(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        """Check a valid object last before it is stored; if it is new, no other has its name.
-
-        Raises:
-            StatusError: it may not be stored.
-        """
+        """Raise a StatusError if a valid object may not be stored; if it is new, no other has its name."""
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
         """What follows once a new state is proposed."""
@@ -287,11 +278,7 @@ class Strategy:
     # --- deleting
 
     def check_delete(self, obj: RawObject) -> None:
-        """Check that an object may be deleted.
-
-        Raises:
-            StatusError: it may not.
-        """
+        """Raise a StatusError if an object may not be deleted."""
 
     def before_delete(self, registry: Registry, obj: RawObject) -> None:
         """What is done about what belongs to an object, which may change what it has to wait for."""
@@ -326,10 +313,6 @@ class Strategy:
 
     def from_stored(self, obj: RawObject) -> RawObject:
         return obj
-
-    def scale_selector(self, selector: RawObject) -> RawObject:
-        """The selector that a Scale tells of, as a LabelSelector."""
-        return selector
 
 
 @dataclass(frozen=True, slots=True)

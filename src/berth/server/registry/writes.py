@@ -67,7 +67,7 @@ def create(
         strategy.begin_status(obj)
     strategy.prepare_input(registry, obj, None)
     first = _creators(endpoint, obj, intent)
-    found = strategy.admit_and_validate(registry, obj, None)
+    found = strategy.judge(registry, obj, None)
     name = meta.get("name") or ""
     if found:
         raise errors.invalid(resource, name or "", found)
@@ -159,7 +159,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
         found += strategy.judge_subresource(registry, obj, old)
     else:
         strategy.prepare_input(registry, obj, old)
-        found += strategy.admit_and_validate(registry, obj, old)
+        found += strategy.judge(registry, obj, old)
     if found:
         raise errors.invalid(endpoint.resource, record.key[1], found)
     strategy.authorize_write(registry, obj, old, intent.user)
@@ -313,7 +313,8 @@ def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: RawObject = {"replicas": current or 0}
     if isinstance(selector, dict):
-        parsed = parse_label_selector(decode_as(strategy.scale_selector(selector), LabelSelector))
+        selector = {"matchLabels": selector} if strategy.plain_selector else selector
+        parsed = parse_label_selector(decode_as(selector, LabelSelector))
         status["selector"] = ",".join(sorted(map(str, parsed.requirements)))
     elif isinstance(selector, str):
         status["selector"] = selector

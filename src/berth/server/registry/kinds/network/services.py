@@ -103,10 +103,8 @@ class ServiceStrategy(Strategy):
         if EXTERNAL not in (obj["spec"]["type"], old["spec"].get("type")) and before and new != before:
             yield invalid("spec.clusterIPs[0]", new, "may not change once set")
 
-    def admit_and_validate(
-        self, registry: Registry, obj: RawObject, old: RawObject | None
-    ) -> list[FieldError]:
-        found = super().admit_and_validate(registry, obj, old)
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        found = super().judge(registry, obj, old)
         return found or list(self._give_node_ports(registry, obj, mapping(old, "spec")))
 
     def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Found:

@@ -75,13 +75,11 @@ class TemplatedStrategy(Strategy):
             drop_disabled(template, self._template(old), registry.gates)
         super().prepare_input(registry, obj, old)
 
-    def admit_and_validate(
-        self, registry: Registry, obj: RawObject, old: RawObject | None
-    ) -> list[FieldError]:
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         template = self._template(obj)
         if template is not None:
             drop_unserved(template["spec"])
-        found = super().admit_and_validate(registry, obj, old)
+        found = super().judge(registry, obj, old)
         if template is None or (old is not None and template == self._template(old)):
             return found
         path = ".".join((*self.template, "spec"))

@@ -75,9 +75,7 @@ class PodStrategy(Strategy):
         super().prepare_input(registry, obj, old)
         drop_disabled(obj, old, registry.gates)
 
-    def admit_and_validate(
-        self, registry: Registry, obj: RawObject, old: RawObject | None
-    ) -> list[FieldError]:
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
         if obj["spec"]["terminationGracePeriodSeconds"] < 0:

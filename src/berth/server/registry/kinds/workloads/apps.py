@@ -30,7 +30,7 @@ def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
 
 
 @dataclass(eq=False, kw_only=True)
-class _ControllerStrategy(TemplatedStrategy):
+class ControllerStrategy(TemplatedStrategy):
     """What pods are made from again and again."""
 
     spec_defaults: RawObject = field(default_factory=dict)
@@ -44,7 +44,7 @@ class _ControllerStrategy(TemplatedStrategy):
         default_template(spec)
 
 
-class WorkloadStrategy(_ControllerStrategy):
+class WorkloadStrategy(ControllerStrategy):
     """A workload's selector fits its template, and stays."""
 
     def check(self, obj: RawObject) -> Found:
@@ -65,13 +65,6 @@ class WorkloadStrategy(_ControllerStrategy):
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return checks.unchanged(obj, old, "spec", "selector")
-
-
-class ReplicationControllerStrategy(_ControllerStrategy):
-    """The ReplicaSet's ancestor, whose selector is nothing but labels; it is not checked."""
-
-    def scale_selector(self, selector: RawObject) -> RawObject:
-        return {"matchLabels": selector}
 
 
 def _ready_of_wanted(obj: RawObject, _: float) -> str:
@@ -99,7 +92,7 @@ def _controller(obj: RawObject, _: float) -> str:
 
 GROUP_PRIORITIES = {"apps": 17_800}
 STRATEGIES = (
-    ReplicationControllerStrategy(
+    ControllerStrategy(  # the selector of the ReplicaSet's ancestor is not checked
         served("v1", "ReplicationController", short="rc", categories="all", subresources="scale status"),
         columns=(
             *_REPLICAS,
@@ -107,6 +100,7 @@ STRATEGIES = (
         ),
         spec_defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
+        plain_selector=True,
         first_status={"replicas": 0},
     ),
     Strategy(
