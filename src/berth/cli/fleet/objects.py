@@ -212,6 +212,6 @@ def _said(place: str) -> Iterator[None]:
         raise ManifestError(f"{place}: {error}") from None
 
 
-def _refuse(place: str, problems: list[FieldError]) -> None:
+def _refuse(place: str, problems: Iterable[FieldError]) -> None:
     for problem in problems:
         raise ManifestError(f"{place}: {problem}")

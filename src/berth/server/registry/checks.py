@@ -18,10 +18,10 @@ from berth.kube.validation.errors import (
     DUPLICATE,
     FORBIDDEN,
     INVALID,
-    NOT_SUPPORTED,
     REQUIRED,
     TOO_MANY,
     FieldError,
+    unsupported,
 )
 from berth.server import errors
 from berth.server.fields import at, mappings
@@ -93,10 +93,10 @@ def too_many(path: str, items: Sequence[object], most: int) -> FieldError:
     return FieldError(path, TOO_MANY, f"must have at most {most} items", len(items))
 
 
-def once(seen: set[Any], path: str, value: object, shown: object = None) -> Found:
+def once(seen: set[Any], path: str, value: object, shown: object = None, detail: str = "") -> Found:
     """A value that was not seen before; from now on it was. `shown`: what is said to be there twice."""
     if value in seen:
-        yield FieldError(path, DUPLICATE, "", value if shown is None else shown)
+        yield FieldError(path, DUPLICATE, detail, value if shown is None else shown)
     seen.add(value)
 
 
@@ -115,8 +115,7 @@ def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool =
     if needed and not value:
         yield required(path)
     elif value not in supported:
-        listed = ", ".join(f'"{name}"' for name in supported)
-        yield FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
+        yield unsupported(path, value, supported)
 
 
 def numbered(path: str, given: Iterable[_T]) -> Iterator[tuple[str, _T]]:
@@ -134,6 +133,12 @@ def at_least(path: str, value: object, least: int, detail: str = "") -> Found:
     """A number is not too low, if there is one."""
     if isinstance(value, int) and value < least:
         yield invalid(path, value, detail or f"must be greater than or equal to {least}")
+
+
+def between(path: str, value: object, least: int, most: int) -> Found:
+    """A number is neither too low nor too high, if there is one."""
+    if isinstance(value, int) and not least <= value <= most:
+        yield invalid(path, value, f"must be between {least} and {most}, inclusive")
 
 
 def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:
@@ -156,9 +161,9 @@ def name(path: str, value: object, rule: Callable[[str], Iterable[str]], *, need
         yield required(path)
 
 
-def has(path: str, held: Mapping[str, object], *fields: str) -> Found:
+def has(path: str, held: Mapping[str, object], *fields: str, detail: str = "") -> Found:
     """None of the fields is missing or empty."""
-    return (required(f"{path}.{field}") for field in fields if not held.get(field))
+    return (required(f"{path}.{field}".lstrip("."), detail) for field in fields if not held.get(field))
 
 
 def reference(path: str, held: Mapping[str, object]) -> Found:

@@ -25,12 +25,11 @@ from berth.kube.karmada import (
 from berth.kube.objects import RawObject
 from berth.kube.taints import NO_EXECUTE
 from berth.kube.text import yaml_reader
-from berth.kube.validation.errors import Errors, FieldError, Path
-from berth.kube.validation.metadata import check_label_key
+from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
 from berth.kube.validation.resources import NEGATIVE
 from berth.server.fields import at, mapping, mappings
-from berth.server.registry.checks import Found, decode_as, forbidden
+from berth.server.registry.checks import Found, at_least, decode_as, each, forbidden, invalid, numbered, once
 from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import Registry
 
@@ -63,7 +62,7 @@ class KarmadaClusterStrategy(KarmadaStrategy):
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         prepare_cluster(mapping(obj, "spec"), mapping(old, "spec"), registry.timestamp())
 
-    def check(self, obj: RawObject) -> list[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         return cluster_problems(decode_as(obj, MemberCluster))
 
 
@@ -160,66 +159,58 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
 # --- checks -------------------------------------------------------------------------------------------
 
 
-def _behaviour_problems(spec: RawObject) -> list[FieldError]:
+def _behaviour_problems(spec: RawObject) -> Found:
     """The parts of a policy that are only passed on."""
-    errors = Errors()
     application = at(spec, "failover", "application")
     if application is not None:
         if not spec.get("propagateDeps"):
-            detail = "application failover is set, propagateDeps must be true"
-            errors.invalid(("spec", "propagateDeps"), False, detail)
-        _check_application(application, errors, ("spec", "failover", "application"))
+            yield invalid(
+                "spec.propagateDeps", False, "application failover is set, propagateDeps must be true"
+            )
+        yield from _application_problems("spec.failover.application", application)
     for part in ("application", "cluster"):
-        for i, rule in enumerate(mappings(spec, "failover", part, "statePreservation", "rules")):
-            path = ("spec", "failover", part, "statePreservation", "rules", i, "aliasLabelName")
-            check_label_key(rule.get("aliasLabelName") or "", errors, path)
+        rules = mappings(spec, "failover", part, "statePreservation", "rules")
+        for path, rule in numbered(f"spec.failover.{part}.statePreservation.rules", rules):
+            alias = rule.get("aliasLabelName") or ""
+            yield from each(f"{path}.aliasLabelName", alias, names.label_key_errors(alias))
     suspension = mapping(spec, "suspension")
     if suspension.get("dispatching") and mapping(suspension, "dispatchingOnClusters").get("clusterNames"):
         detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
-        errors.invalid(("spec", "suspension"), suspension, detail)
-    return errors
+        yield invalid("spec.suspension", suspension, detail)
 
 
-def _check_application(application: RawObject, errors: Errors, path: Path) -> None:
-    tolerated = mapping(application, "decisionConditions").get("tolerationSeconds", 0)
-    if tolerated < 0:
-        at = (*path, "decisionConditions", "tolerationSeconds")
-        errors.invalid(at, tolerated, NEGATIVE)
+def _application_problems(path: str, application: RawObject) -> Found:
+    tolerated = mapping(application, "decisionConditions").get("tolerationSeconds")
+    yield from at_least(f"{path}.decisionConditions.tolerationSeconds", tolerated, 0, NEGATIVE)
     grace = application.get("gracePeriodSeconds")
     if grace is not None and application.get("purgeMode") != "Gracefully":
-        errors.invalid((*path, "gracePeriodSeconds"), grace, "only takes effect when purgeMode is gracefully")
-    if grace is not None and grace <= 0:
-        errors.invalid((*path, "gracePeriodSeconds"), grace, "must be greater than 0")
+        yield invalid(f"{path}.gracePeriodSeconds", grace, "only takes effect when purgeMode is gracefully")
+    yield from at_least(f"{path}.gracePeriodSeconds", grace, 1, "must be greater than 0")
 
 
 # --- clusters -----------------------------------------------------------------------------------------
 
 
-def cluster_problems(cluster: MemberCluster) -> list[FieldError]:
-    errors = Errors()
+def cluster_problems(cluster: MemberCluster) -> Found:
     name, spec = cluster.metadata.name or "", cluster.spec
     if len(name) > _CLUSTER_NAME_LENGTH:
-        errors.invalid(("metadata", "name"), name, f"must be no more than {_CLUSTER_NAME_LENGTH} characters")
+        yield invalid("metadata.name", name, f"must be no more than {_CLUSTER_NAME_LENGTH} characters")
     elif name:
-        errors.invalid_for_each(("metadata", "name"), name, names.dns_label_errors(name))
+        yield from each("metadata.name", name, names.dns_label_errors(name))
     if spec.zone and spec.zones:
-        errors.forbidden(("spec", "zone"), "Zone and Zones cannot co-exist")
+        yield forbidden("spec.zone", "Zone and Zones cannot co-exist")
     places = [("provider", spec.provider), ("region", spec.region), ("zone", spec.zone)]
     for field, value in [*places, *(("zones", zone) for zone in spec.zones or ())]:
         if messages := names.label_value_errors(value or ""):
-            errors.invalid(("spec", field), value, "; ".join(messages))
+            yield invalid(f"spec.{field}", value, "; ".join(messages))
     seen: set[tuple[str, str]] = set()
-    for i, taint in enumerate(spec.taints or ()):
-        path: Path = ("spec", "taints", i)
-        check_label_key(taint.key or "", errors, (*path, "key"))
-        errors.invalid_for_each((*path, "value"), taint.value, names.label_value_errors(taint.value or ""))
-        pair = (taint.key or "", taint.effect or "")
-        if pair in seen:
-            errors.duplicate(path, taint, "taints must be unique by key and effect pair")
-        seen.add(pair)
+    for path, taint in numbered("spec.taints", spec.taints or ()):
+        key, effect = taint.key or "", taint.effect or ""
+        yield from each(f"{path}.key", key, names.label_key_errors(key))
+        yield from each(f"{path}.value", taint.value, names.label_value_errors(taint.value or ""))
+        yield from once(seen, path, (key, effect), taint, "taints must be unique by key and effect pair")
     if detail := _model_problem(spec.resource_models or []):
-        errors.invalid(("spec", "resourceModels"), spec.resource_models, detail)
-    return errors
+        yield invalid("spec.resourceModels", spec.resource_models, detail)
 
 
 def _model_problem(models: list[ResourceModel]) -> str:
