@@ -332,7 +332,7 @@ def pod_context(path: str, spec: RawObject) -> Found:
     context = mapping(spec.get("securityContext"))
     yield from _ids(path, context, "fsGroup", "runAsUser", "runAsGroup")
     for at, group in numbered(f"{path}.supplementalGroups", context.get("supplementalGroups") or ()):
-        yield from _id(at, group)
+        yield from checks.between(at, group, 0, _LARGEST_ID)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", True, detail)
@@ -346,13 +346,7 @@ def pod_context(path: str, spec: RawObject) -> Found:
 
 def _ids(path: str, context: RawObject, *fields: str) -> Found:
     for field in fields:
-        if context.get(field) is not None:
-            yield from _id(f"{path}.{field}", context[field])
-
-
-def _id(path: str, value: int) -> Found:
-    if not 0 <= value <= _LARGEST_ID:
-        yield invalid(path, value, f"must be between 0 and {_LARGEST_ID}, inclusive")
+        yield from checks.between(f"{path}.{field}", context.get(field), 0, _LARGEST_ID)
 
 
 def _sysctls(path: str, settings: list[RawObject]) -> Found:

@@ -156,11 +156,6 @@ def _override(path: str, name: str, spec: RawObject) -> Found:
     yield from each(path, name, names.dns_subdomain_errors(name))
 
 
-def _deadline(path: str, seconds: int, _: RawObject) -> Found:
-    if not 1 <= seconds <= _LONGEST_DEADLINE:
-        yield invalid(path, seconds, f"must be between 1 and {_LONGEST_DEADLINE}, inclusive")
-
-
 def _system(path: str, system: RawObject, _: RawObject) -> Found:
     if not system.get("name"):
         yield required(f"{path}.name")
@@ -172,25 +167,17 @@ def _context(path: str, given: object, spec: RawObject) -> Found:
     return pod_context(path, spec) if given or spec.get("shareProcessNamespace") else iter(())
 
 
-def _subdomain(path: str, name: str, _: RawObject) -> Found:
-    return checks.subdomain(path, name, needed=False)
-
-
-def _label(path: str, name: str, _: RawObject) -> Found:
-    return checks.label(path, name, needed=False)
-
-
 _FIELDS: dict[str, Callable[[str, Any, RawObject], Iterable[FieldError]]] = {
     "dnsPolicy": _dns_policy,
     "securityContext": _context,
     "dnsConfig": _dns_config,
     "readinessGates": _gates,
     "hostnameOverride": _override,
-    "serviceAccountName": _subdomain,
-    "activeDeadlineSeconds": _deadline,
-    "hostname": _label,
-    "subdomain": _label,
+    "serviceAccountName": lambda path, name, _: checks.subdomain(path, name, needed=False),
+    "activeDeadlineSeconds": lambda path, seconds, _: checks.between(path, seconds, 1, _LONGEST_DEADLINE),
+    "hostname": lambda path, name, _: checks.label(path, name, needed=False),
+    "subdomain": lambda path, name, _: checks.label(path, name, needed=False),
     "hostAliases": _aliases,
-    "runtimeClassName": _subdomain,
+    "runtimeClassName": lambda path, name, _: checks.subdomain(path, name, needed=False),
     "os": _system,
 }

@@ -128,10 +128,8 @@ def _projected_keys(path: str, source: RawObject, _: str) -> Found:
 
 def _token(path: str, source: RawObject, volume: str) -> Found:
     yield from checks.lifetime(f"{path}.expirationSeconds", source.get("expirationSeconds") or 0)
-    if not source.get("path"):
-        yield required(f"{volume}.path")
-    else:
-        yield from checks.unreserved(f"{volume}.path", str(source["path"]))
+    yield from has(volume, source, "path")
+    yield from checks.unreserved(f"{volume}.path", str(source.get("path") or ""))
 
 
 def _bundle(path: str, source: RawObject, _: str) -> Found:

@@ -105,8 +105,7 @@ class RoleStrategy(Strategy):
                 yield invalid(at, None, "invalid label selector.")
 
     def _check_rule(self, path: str, rule: RawObject) -> Found:
-        if not rule.get("verbs"):
-            yield required(f"{path}.verbs", "verbs must contain at least one value")
+        yield from has(path, rule, "verbs", detail="verbs must contain at least one value")
         urls, resources = rule.get("nonResourceURLs"), rule.get("resources")
         if urls:
             if self.resource.namespaced:
@@ -115,10 +114,8 @@ class RoleStrategy(Strategy):
                 detail = "rules cannot apply to both regular resources and non-resource URLs"
                 yield invalid(f"{path}.nonResourceURLs", urls, detail)
             return
-        if not rule.get("apiGroups"):
-            yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
-        if not resources:
-            yield required(f"{path}.resources", "resource rules must supply at least one resource")
+        yield from has(path, rule, "apiGroups", detail="resource rules must supply at least one api group")
+        yield from has(path, rule, "resources", detail="resource rules must supply at least one resource")
 
 
 def _selectors(role: RawObject) -> list[RawObject]:

@@ -166,8 +166,7 @@ class StorageClassStrategy(Strategy):
     """A class stays as it is."""
 
     def check(self, obj: RawObject) -> Found:
-        if not obj.get("provisioner"):
-            yield required("provisioner")
+        yield from has("", obj, "provisioner")
         yield from choice("", obj, "reclaimPolicy", "Delete", "Retain")
         yield from choice("", obj, "volumeBindingMode", "Immediate", "WaitForFirstConsumer")
 
@@ -364,8 +363,7 @@ def _check_size(path: str, raw: object) -> Found:
 
 def _check_access_modes(spec: RawObject, missing: str) -> Found:
     path, given = "spec.accessModes", spec.get("accessModes") or ()
-    if not given:
-        yield required(path, missing)
+    yield from has("spec", spec, "accessModes", detail=missing)
     for mode in given:
         yield from one_of(path, mode, _MODES, needed=False)
     known = {mode for mode in given if mode in _MODES}

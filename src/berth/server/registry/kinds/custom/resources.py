@@ -205,11 +205,11 @@ def _condition(kind: str, now: str, status: str, reason: str, message: str) -> R
 
 def _conformance(crd: RawObject, now: str) -> list[RawObject]:
     """What is said of the approval of a definition in a group of the community; nothing of others'."""
-    given = _approved(crd)
+    kind, given = _approval_of(crd)
     said = {
         "approved": ("True", "ApprovedAnnotation", f"approved in {given}"),
         "bypassed": ("False", "UnapprovedAnnotation", f"not approved: {json.dumps(given)}"),
-    }.get(_kind_of_approval(given))
+    }.get(kind)
     if not _is_protected(crd) or said is None:
         return []
     return [_condition("KubernetesAPIApprovalPolicyConformant", now, *said)]
@@ -251,8 +251,8 @@ def _problems(crd: RawObject) -> Found:
         yield invalid("spec.versions", [entry.get("name") for entry in versions], detail)
     for path, entry in numbered("spec.versions", versions):
         yield from has(path, entry, "name")
-        if not mapping(entry, "schema").get("openAPIV3Schema"):
-            yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        held = mapping(entry, "schema")
+        yield from has(f"{path}.schema", held, "openAPIV3Schema", detail="schemas are required")
 
 
 def _unstructural(crd: RawObject, old: RawObject | None) -> list[FieldError]:
@@ -275,9 +275,8 @@ def _approval(crd: RawObject, old: RawObject | None) -> Found:
 
     Upstream: apiextensions-apiserver/pkg/apihelpers.
     """
-    given = _approved(crd)
-    kind = _kind_of_approval(given)
-    if not _is_protected(crd) or (old is not None and _kind_of_approval(_approved(old)) == kind):
+    kind, given = _approval_of(crd)
+    if not _is_protected(crd) or (old is not None and _approval_of(old)[0] == kind):
         return
     detail = f'protected groups must have approval annotation "{_APPROVED}"'
     where = f"metadata.annotations[{_APPROVED}]"
@@ -288,17 +287,13 @@ def _approval(crd: RawObject, old: RawObject | None) -> Found:
         yield invalid(where, given, f"{detail}, see {_APPROVAL_RULES}")
 
 
-def _approved(crd: RawObject) -> str:
-    return str(annotations_of(crd).get(_APPROVED) or "")
-
-
-def _kind_of_approval(given: str) -> str:
-    if not given:
-        return "missing"
-    if given.startswith("unapproved"):
-        return "bypassed"
+def _approval_of(crd: RawObject) -> tuple[str, str]:
+    """Of which kind the word of approval is, and the word."""
+    given = str(annotations_of(crd).get(_APPROVED) or "")
+    if not given or given.startswith("unapproved"):
+        return "bypassed" if given else "missing", given
     try:
         parts = urlsplit(given)
     except ValueError:
-        return "invalid"
-    return "approved" if parts.scheme and parts.netloc else "invalid"
+        return "invalid", given
+    return "approved" if parts.scheme and parts.netloc else "invalid", given

@@ -9,7 +9,6 @@ import re
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation.containers import PORT_RANGE
 from berth.server.fields import annotations_of, at, items, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
@@ -146,8 +145,7 @@ class NetworkPolicyStrategy(Strategy):
 def _port_errors(path: str, port: RawObject) -> Found:
     yield from one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS, needed=False)
     number, last = port.get("port"), port.get("endPort")
-    if isinstance(number, int) and not 1 <= number <= 65535:
-        yield invalid(f"{path}.port", number, PORT_RANGE)
+    yield from checks.between(f"{path}.port", number, 1, 65535)
     if isinstance(last, int) and isinstance(number, int) and last < number:
         yield invalid(f"{path}.endPort", number, "must be greater than or equal to `port`")
 

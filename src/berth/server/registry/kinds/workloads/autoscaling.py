@@ -9,7 +9,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import NOT_POSITIVE
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, at_least, forbidden, invalid, one_of, required, spec_of
+from berth.server.registry.checks import Found, at_least, forbidden, has, invalid, one_of, required, spec_of
 from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import AGE, NAME, NONE, UNKNOWN, UNSET, Column, count, text
 
@@ -65,8 +65,7 @@ def _reference_errors(path: str, reference: RawObject) -> Found:
 
 def _metric_errors(path: str, metric: RawObject) -> Found:
     kind = str(metric.get("type") or "")
-    if not kind:
-        yield required(f"{path}.type", "must specify a metric source type")
+    yield from has(path, metric, "type", detail="must specify a metric source type")
     yield from one_of(f"{path}.type", kind, tuple(_SOURCES), needed=False)
     if kind in _SOURCES and metric.get(_SOURCES[kind]) is None:
         yield required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")
@@ -80,12 +79,10 @@ def _metric_errors(path: str, metric: RawObject) -> Found:
 
 
 def _resource_errors(path: str, source: RawObject) -> Found:
-    if not source.get("name"):
-        yield required(f"{path}.name", "must specify a resource name")
+    yield from has(path, source, "name", detail="must specify a resource name")
     target, path = mapping(source, "target"), f"{path}.target"
     kind, share = str(target.get("type") or ""), target.get("averageUtilization")
-    if not kind:
-        yield required(f"{path}.type", "must specify a metric target type")
+    yield from has(path, target, "type", detail="must specify a metric target type")
     if kind not in _TARGETS:
         yield invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
     yield from at_least(f"{path}.averageUtilization", share, 1, "must be greater than 0")
