@@ -251,11 +251,7 @@ def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
 
 
 def require(registry: Registry, user: User, asked: Attributes) -> None:
-    """Check that a user may do what a request asks for.
-
-    Raises:
-        StatusError: the user may not do it (403).
-    """
+    """Refuse what a user may not do (403)."""
     decision = authorize(registry, user, asked)
     if not decision.allowed:
         raise asked.refusal(user, decision.reason)

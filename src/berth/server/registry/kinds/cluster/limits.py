@@ -247,22 +247,14 @@ def _default_container(
 
 
 def check_pod(registry: Registry, pod: RawObject) -> None:
-    """Check a new pod against the limit ranges of its namespace.
-
-    Raises:
-        StatusError: it asks for less or more than it may (403).
-    """
+    """Refuse a new pod that asks for less or more than the LimitRanges of its namespace let it (403)."""
     if found := _limit_ranges(registry, pod["metadata"]["namespace"]):
         containers = list(map(_asked, checks.containers_of(pod["spec"])))
         _check(found, "pods", pod, {_CONTAINER: containers, _POD: [_whole(pod)]})
 
 
 def check_claim(registry: Registry, claim: RawObject) -> None:
-    """Check a claim against the limit ranges of its namespace.
-
-    Raises:
-        StatusError: it asks for less or more than it may (403).
-    """
+    """The same for a claim."""
     if found := _limit_ranges(registry, claim["metadata"]["namespace"]):
         requests = _read(mapping(claim, "spec", "resources", "requests"))
         _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Resources(requests, {})]})
@@ -309,37 +301,28 @@ def _read(amounts: RawObject) -> dict[str, Quantity]:
 
 
 def _problems(kind: str, bounds: RawObject, asked: _Resources) -> Iterator[str]:
-    yield from _too_low(kind, _read(mapping(bounds, "min")), asked)
+    requests, limits = ("request", asked.requests), ("limit", asked.limits)
+    yield from _beyond(kind, _read(mapping(bounds, "min")), requests, limits, lowest=True)
     if kind == _CLAIM:  # which has no limits
-        yield from _too_high(kind, _read(mapping(bounds, "max")), _Resources({}, asked.requests), "request")
+        yield from _beyond(kind, _read(mapping(bounds, "max")), requests, lowest=False)
         return
-    yield from _too_high(kind, _read(mapping(bounds, "max")), asked)
+    yield from _beyond(kind, _read(mapping(bounds, "max")), limits, requests, lowest=False)
     yield from _too_wide(kind, _read(mapping(bounds, "maxLimitRequestRatio")), asked)
 
 
-def _too_low(kind: str, bounds: Amounts, asked: _Resources) -> Iterator[str]:
-    for name, least in bounds.items():
-        request, limit = asked.requests.get(name), asked.limits.get(name)
-        text = f"minimum {name} usage per {kind} is {least}"
-        if request is None:
-            yield f"{text}.  No request is specified"
-        elif least.exceeds(request):
-            yield f"{text}, but request is {request}"
-        elif limit is not None and least.exceeds(limit):
-            yield f"{text}, but limit is {limit}"
-
-
-def _too_high(kind: str, bounds: Amounts, asked: _Resources, word: str = "limit") -> Iterator[str]:
-    """What is asked for above the bounds; `word` is what messages call an amount that is asked for."""
-    for name, most in bounds.items():
-        request, limit = asked.requests.get(name), asked.limits.get(name)
-        text = f"maximum {name} usage per {kind} is {most}"
-        if limit is None:
-            yield f"{text}.  No {word} is specified"
-        elif limit.exceeds(most):
-            yield f"{text}, but {word} is {limit}"
-        elif request is not None and request.exceeds(most):
-            yield f"{text}, but request is {request}"
+def _beyond(kind: str, bounds: Amounts, *asked: tuple[str, Amounts], lowest: bool) -> Iterator[str]:
+    """What is wrong with each amount that has a bound; the first kind of what is asked has to be stated."""
+    needed, known = asked[0]
+    for name, bound in bounds.items():
+        text = f"{'minimum' if lowest else 'maximum'} {name} usage per {kind} is {bound}"
+        if name not in known:
+            yield f"{text}.  No {needed} is specified"
+            continue
+        stated = [(word, amounts[name]) for word, amounts in asked if name in amounts]
+        for word, amount in stated:
+            if bound.exceeds(amount) if lowest else amount.exceeds(bound):
+                yield f"{text}, but {word} is {amount}"
+                break
 
 
 def _too_wide(kind: str, bounds: Amounts, asked: _Resources) -> Iterator[str]:

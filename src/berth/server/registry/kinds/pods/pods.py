@@ -160,9 +160,6 @@ def _check_anti_affinity(obj: RawObject, old: RawObject | None, limit: AntiAffin
     """Refuse required anti-affinity beyond the limit: by default over all namespaces and more than a node.
 
     What the pod had before, as somebody else may have been trusted to give it, it keeps.
-
-    Raises:
-        StatusError: there is such a rule (403).
     """
     if not obj["spec"].get("affinity") and _rules(obj) is None:
         return
@@ -278,11 +275,7 @@ def _check_fields(new: RawObject, old: RawObject) -> Found:
 
 
 def _check_container(pod: RawObject, name: str) -> None:
-    """That a pod has the container that is asked for, or only one that can be meant.
-
-    Raises:
-        StatusError: it has not (400).
-    """
+    """Refuse a container that the pod has not, or none if several can be meant (400)."""
     spec, own = pod["spec"], pod["metadata"]["name"]
     regular, first = (
         [container.get("name") for container in spec.get(field) or ()]
