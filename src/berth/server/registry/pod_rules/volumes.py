@@ -13,7 +13,7 @@ from berth.server.registry.checks import Found, forbidden, has, invalid, numbere
 from berth.server.registry.pod_rules import references
 from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
-VolumeCheck = Callable[[str, RawObject], Found]
+VolumeCheck = Callable[..., Found]  # of the path, the source and, if it is projected, the volume's path
 
 _TYPES = (
     "",
@@ -46,29 +46,22 @@ def _host_path(path: str, source: RawObject) -> Found:
     yield from one_of(f"{path}.type", source.get("type") or "", _TYPES, needed=False)
 
 
-def _keys(path: str, source: RawObject) -> Found:
-    """The keys of a ConfigMap or Secret that become files."""
-    for at, item in numbered(f"{path}.items", mappings(source.get("items"))):
-        yield from has(at, item, "key", "path")
-        yield from checks.unreserved(f"{at}.path", str(item.get("path") or ""))
-        yield from references.mode(f"{at}.mode", item.get("mode"))
-
-
 def _keyed(name: str) -> VolumeCheck:
-    def check(path: str, source: RawObject) -> Found:
+    """The keys of a ConfigMap or Secret that become files."""
+
+    def check(path: str, source: RawObject, *_: object) -> Found:
         yield from has(path, source, name)
         yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
-        yield from _keys(path, source)
+        for at, item in numbered(f"{path}.items", mappings(source.get("items"))):
+            yield from has(at, item, "key", "path")
+            yield from checks.unreserved(f"{at}.path", str(item.get("path") or ""))
+            yield from references.mode(f"{at}.mode", item.get("mode"))
 
     return check
 
 
-def _downward(path: str, source: RawObject) -> Found:
+def _downward(path: str, source: RawObject, *_: object) -> Found:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
-    yield from _files(path, source)
-
-
-def _files(path: str, source: RawObject, _: str = "") -> Found:
     for item in mappings(source.get("items")):
         yield from references.file(path, item)
 
@@ -121,11 +114,6 @@ def _paths(name: str, source: RawObject) -> Iterator[str]:
         yield from (str(item["path"]) for item in mappings(source.get("items")) if item.get("path"))
 
 
-def _projected_keys(path: str, source: RawObject, _: str) -> Found:
-    yield from has(path, source, "name")
-    yield from _keys(path, source)
-
-
 def _token(path: str, source: RawObject, volume: str) -> Found:
     yield from checks.lifetime(f"{path}.expirationSeconds", source.get("expirationSeconds") or 0)
     yield from has(volume, source, "path")
@@ -140,17 +128,14 @@ def _bundle(path: str, source: RawObject, _: str) -> Found:
     yield from checks.unreserved(f"{path}.path", str(source.get("path") or ""))
 
 
-_PROJECTIONS: dict[str, Callable[[str, RawObject, str], Found]] = {
-    "secret": _projected_keys,
-    "configMap": _projected_keys,
-    "downwardAPI": _files,
+_PROJECTIONS: dict[str, VolumeCheck] = {
+    "secret": _keyed("name"),
+    "configMap": _keyed("name"),
+    "downwardAPI": _downward,
     "serviceAccountToken": _token,
     "clusterTrustBundle": _bundle,
     "podCertificate": lambda *_: iter(()),
 }
-
-
-# --- all ------------------------------------------------------------------------------------------
 
 
 def _needs(*fields: str) -> VolumeCheck:
