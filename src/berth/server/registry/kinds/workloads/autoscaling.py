@@ -67,15 +67,16 @@ def _metric_errors(path: str, metric: RawObject) -> Found:
     kind = str(metric.get("type") or "")
     yield from has(path, metric, "type", detail="must specify a metric source type")
     yield from one_of(f"{path}.type", kind, tuple(_SOURCES), needed=False)
-    if kind in _SOURCES and metric.get(_SOURCES[kind]) is None:
-        yield required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")
-    others = [
-        name for name in _SOURCES.values() if metric.get(name) is not None and name != _SOURCES.get(kind)
-    ]
-    for name in others if kind in _SOURCES else ():
-        yield forbidden(f"{path}.{name}", "must populate the given metric source only")
-    if not others and kind in ("Resource", "ContainerResource") and metric.get(_SOURCES[kind]) is not None:
-        yield from _resource_errors(f"{path}.{_SOURCES[kind]}", mapping(metric[_SOURCES[kind]]))
+    own, given = _SOURCES.get(kind), [name for name in _SOURCES.values() if metric.get(name) is not None]
+    if own is None:
+        return
+    if own not in given:
+        yield required(f"{path}.{own}", "must populate information for the given metric source")
+    for name in given:
+        if name != own:
+            yield forbidden(f"{path}.{name}", "must populate the given metric source only")
+    if given == [own] and kind in ("Resource", "ContainerResource"):
+        yield from _resource_errors(f"{path}.{own}", mapping(metric[own]))
 
 
 def _resource_errors(path: str, source: RawObject) -> Found:
