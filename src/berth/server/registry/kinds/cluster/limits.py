@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from berth.kube import names
 from berth.kube.amounts import resource_names
-from berth.kube.amounts.quantity import Quantity, QuantityError, read, stored
+from berth.kube.amounts.quantity import Quantity, QuantityError, read
 from berth.kube.amounts.resource_lists import Amounts, aggregate, limits_of, masked, requests_of
 from berth.kube.objects import Pod, RawObject
 from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.text.words import aggregated
-from berth.kube.validation.errors import FieldError
+from berth.kube.validation.errors import Errors, FieldError
 from berth.kube.validation.metadata import BAD_OPERATOR
-from berth.kube.validation.resources import NEGATIVE, NOT_WHOLE
+from berth.kube.validation.resources import check_amount
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, mappings
@@ -355,15 +355,9 @@ def _check_list(path: str, listed: RawObject) -> Found:
             if not _is_known(name):
                 problems.append("must be a standard resource for quota")
         yield from each(where, name, problems)
-        try:
-            amount = stored(raw)
-        except QuantityError as error:
-            yield invalid(where, raw, str(error))
-            continue
-        if amount.unscaled < 0:
-            yield invalid(where, str(amount), NEGATIVE)
-        if resource_names.is_whole_number(name) and amount.milli_value % 1000:
-            yield invalid(where, str(amount), NOT_WHOLE)
+        found = Errors()
+        check_amount(name, raw, found, (where,))
+        yield from found
 
 
 def _check_scopes(spec: RawObject) -> Found:
