@@ -166,9 +166,6 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(item for item in items(value) if isinstance(item, str))
 
 
-# --- strategies
-
-
 @dataclass(eq=False)
 class Strategy:
     """The facts and rules of one kind: facts are fields, rules are methods."""

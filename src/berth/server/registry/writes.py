@@ -40,9 +40,6 @@ class Write:
     status: int = 200
 
 
-# --- create ---------------------------------------------------------------------------------------
-
-
 def create(
     registry: Registry,
     endpoint: Endpoint,
@@ -121,9 +118,6 @@ def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, nam
             "field": "metadata.namespace",
         }
         raise errors.forbidden(endpoint.resource, name, why, [cause])
-
-
-# --- update ---------------------------------------------------------------------------------------
 
 
 def current(endpoint: Endpoint, key: Key) -> Record:

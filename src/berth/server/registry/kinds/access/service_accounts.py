@@ -69,9 +69,6 @@ class ServiceAccountStrategy(Strategy):
         return request_token(registry, *key, obj), None
 
 
-# --- the one in every namespace
-
-
 def provide(registry: Registry, namespace: str) -> list[writes.Write]:
     """Make the default account of a namespace where it is missing and may be made."""
     record = registry.bucket("namespaces").newest(("", namespace))

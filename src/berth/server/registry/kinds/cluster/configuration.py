@@ -19,7 +19,6 @@ from berth.server.tables import AGE, NAME, Column, size, text
 
 _FOR_ACCOUNT = "kubernetes.io/service-account-token"
 _ACCOUNT_NAME, _ACCOUNT_UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
-
 _MOST_BYTES = 1024 * 1024
 _TOO_LARGE = f"may not be more than {_MOST_BYTES} bytes"
 # What a Secret of some types has to have.
@@ -28,8 +27,6 @@ _PARTS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-
-
 _DOCKER = "kubernetes.io/docker"
 _GO_WORDS = (
     ("Expecting value", "looking for beginning of value"),

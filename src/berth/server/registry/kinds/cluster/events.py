@@ -133,9 +133,6 @@ STRATEGIES = (
 )
 
 
-# --- Events expire
-
-
 async def expire(registry: Registry, ttl: float) -> None:
     """Remove old Events now and then, for as long as the server runs."""
     while True:

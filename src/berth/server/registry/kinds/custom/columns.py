@@ -23,8 +23,6 @@ _token = re.compile(
     r"""|(?P<all>\[\*\])"""
     r"""|\[\?\(\s*@\.(?P<key>[\w.\\/-]+)\s*(?P<compare>==|!=)\s*['"]?(?P<value>[^'")]*)['"]?\s*\)\]"""
 )
-
-
 _ROW = 100_000  # values to look at, or characters of paths to read, for one row
 _LETTERS = 16  # characters to show for each of these
 
@@ -36,8 +34,7 @@ class _SpentError(Exception):
 class _Allowance:
     """What making a row may still cost."""
 
-    def __init__(self) -> None:
-        self._left = _ROW
+    _left = _ROW
 
     def renew(self) -> None:
         self._left = _ROW

@@ -27,7 +27,6 @@ from berth.kube.taints import NO_EXECUTE
 from berth.kube.text import yaml_reader
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
-from berth.kube.validation.resources import NEGATIVE
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry.checks import Found, at_least, decode_as, each, forbidden, invalid, numbered, once
 from berth.server.registry.kinds.custom.resources import CustomStrategy
@@ -181,14 +180,11 @@ def _behaviour_problems(spec: RawObject) -> Found:
 
 def _application_problems(path: str, application: RawObject) -> Found:
     tolerated = mapping(application, "decisionConditions").get("tolerationSeconds")
-    yield from at_least(f"{path}.decisionConditions.tolerationSeconds", tolerated, 0, NEGATIVE)
+    yield from at_least(f"{path}.decisionConditions.tolerationSeconds", tolerated, 0)
     grace = application.get("gracePeriodSeconds")
     if grace is not None and application.get("purgeMode") != "Gracefully":
         yield invalid(f"{path}.gracePeriodSeconds", grace, "only takes effect when purgeMode is gracefully")
     yield from at_least(f"{path}.gracePeriodSeconds", grace, 1, "must be greater than 0")
-
-
-# --- clusters -----------------------------------------------------------------------------------------
 
 
 def cluster_problems(cluster: MemberCluster) -> Found:

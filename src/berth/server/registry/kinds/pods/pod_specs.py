@@ -16,8 +16,6 @@ from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import NAME, Column, containers, labels
 
-# --- switched off ---------------------------------------------------------------------------------
-
 
 def drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
     """Drop the fields of disabled gates that the stored pod, or template, does not use, in place."""
