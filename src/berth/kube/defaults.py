@@ -236,9 +236,9 @@ def _with_keys(
 
 # --- priorities: classes resolved to numbers, as the priority admission plugin does on creation ------
 
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _SYSTEM = tuple(
-    PriorityClass(metadata=ObjectMeta(name=name), value=value)
-    for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000))
+    PriorityClass(metadata=ObjectMeta(name=name), value=value) for name, value in SYSTEM_CLASSES.items()
 )
 
 

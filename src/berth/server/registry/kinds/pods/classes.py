@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from berth.kube.amounts.quantity import read
 from berth.kube.api_resources import PODS, Resource
+from berth.kube.defaults import SYSTEM_CLASSES
 from berth.kube.objects import RawObject
 from berth.kube.taints import NO_EXECUTE
 from berth.kube.workloads.stored_templates import spell_amounts
@@ -18,16 +19,15 @@ from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.tables import AGE, NAME, Column, count, flag, text
 
-_HIGHEST = 1_000_000_000  # for whoever is not the system
-SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+HIGHEST = 1_000_000_000  # for whoever is not the system
 
 
 class PriorityClassStrategy(Strategy):
     """The names of the system's classes are taken, and a class keeps its value."""
 
     def check(self, obj: RawObject) -> Found:
-        if obj.get("value", 0) > _HIGHEST and not obj["metadata"].get("name", "").startswith("system-"):
-            yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
+        if obj.get("value", 0) > HIGHEST and not obj["metadata"].get("name", "").startswith("system-"):
+            yield forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         for field, dot in (("value", "."), ("preemptionPolicy", "")):

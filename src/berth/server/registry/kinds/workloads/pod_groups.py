@@ -22,13 +22,12 @@ from berth.server import fields
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, once, one_of, required
-from berth.server.registry.kinds.pods.classes import resolve_group_priority
+from berth.server.registry.kinds.pods.classes import HIGHEST, resolve_group_priority
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import AGE, NAME, NONE, Column
 
 ALPHA, BETA = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
 MAX_TEMPLATES = 8
-_HIGHEST_PRIORITY = 1_000_000_000
 _POLICIES = ("basic", "gang")
 _MODES = ("single", "all")
 _AT_TEMPLATES = "spec.podGroupTemplates"
@@ -144,9 +143,7 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         yield from _frozen(obj, old, "controllerRef")
-        yield from _check_templates_change(
-            *(mappings(one, "spec", "podGroupTemplates") for one in (obj, old))
-        )
+        yield from _check_changes(*(mappings(one, "spec", "podGroupTemplates") for one in (obj, old)))
 
 
 def _drop(holder: RawObject, fields: Iterable[str]) -> None:
@@ -244,8 +241,8 @@ def _check_standing(holder: RawObject, path: str) -> Found:
         yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
     yield from checks.subdomain(f"{path}.priorityClassName", holder.get("priorityClassName"), needed=False)
     priority = holder.get("priority")
-    if priority is not None and priority > _HIGHEST_PRIORITY:
-        yield invalid(f"{path}.priority", priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")
+    if priority is not None and priority > HIGHEST:
+        yield invalid(f"{path}.priority", priority, f"must be less than or equal to {HIGHEST}")
 
 
 def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> Found:
@@ -281,7 +278,7 @@ def _check_templates(templates: list[RawObject]) -> Found:
         yield from _check_policy(template, path)
 
 
-def _check_templates_change(new: list[RawObject], old: list[RawObject]) -> Found:
+def _check_changes(new: list[RawObject], old: list[RawObject]) -> Found:
     before = {template.get("name"): template for template in old}
     for path, template in numbered(_AT_TEMPLATES, new):
         known = before.get(template.get("name"))
