@@ -121,14 +121,12 @@ class CronJobStrategy(TemplatedStrategy):
 def _check_zone(spec: RawObject, old: RawObject) -> Found:
     """That a schedule's time zone is one, and where it belongs; what was stored otherwise may stay."""
     schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
-    if "TZ" in schedule:
+    if "TZ" in schedule and "TZ" not in str(old.get("schedule") or ""):
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        if "TZ" in str(old.get("schedule") or ""):
-            detail = (
-                "cannot use both timeZone field and TZ or CRON_TZ in schedule" if zone is not None else ""
-            )
-        if detail:
-            yield invalid("spec.schedule", schedule, detail)
+        yield invalid("spec.schedule", schedule, detail)
+    elif "TZ" in schedule and zone is not None:
+        detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        yield invalid("spec.schedule", schedule, detail)
     if zone is not None and zone != old.get("timeZone") and (problem := zone_error(zone)) is not None:
         yield invalid("spec.timeZone", zone, problem)
 
