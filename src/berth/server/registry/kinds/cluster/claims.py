@@ -26,14 +26,8 @@ from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, UNSET, Column, default_name, flag, size, text
 
-# How tables show access modes.
-_SHORT_MODES = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
-_MODES = tuple(sorted(_SHORT_MODES))
+# The access modes, and how tables show them.
+_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _VOLUME_MODES = ("Block", "Filesystem")
 _FROZEN_CLAIM = (
     "spec is immutable after creation except resources.requests and "
@@ -221,7 +215,7 @@ def _phase(obj: RawObject, _: float) -> str:
 
 def _access_modes(*path: str) -> Callable[[RawObject, float], str]:
     return lambda obj, _: ",".join(
-        shown for mode, shown in _SHORT_MODES.items() if mode in items(obj, *path, "accessModes")
+        shown for mode, shown in _MODES.items() if mode in items(obj, *path, "accessModes")
     )
 
 
@@ -365,7 +359,7 @@ def _check_access_modes(spec: RawObject, missing: str) -> Found:
     path, given = "spec.accessModes", spec.get("accessModes") or ()
     yield from has("spec", spec, "accessModes", detail=missing)
     for mode in given:
-        yield from one_of(path, mode, _MODES, needed=False)
+        yield from one_of(path, mode, sorted(_MODES), needed=False)
     known = {mode for mode in given if mode in _MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
