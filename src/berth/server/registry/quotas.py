@@ -163,10 +163,8 @@ def _exclusive_change(registry: Registry, key: Key, quota: RawObject, pods: tupl
     excludes = any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods)
     if not excludes or not _exclusive_names(quota):
         return {}
-    others = exclusive_use(registry, quota, besides=(key, None))
-    before, after = (
-        others if pod is None else exclusive_use(registry, quota, besides=(key, pod)) for pod in pods
-    )
+    others = exclusive_use(registry, quota, (key, None))
+    before, after = (others if pod is None else exclusive_use(registry, quota, (key, pod)) for pod in pods)
     if after == before:
         return {}
     # Nodes may have changed since the last count, which is in the status.

@@ -438,6 +438,4 @@ class Registry:
         return [endpoint for endpoint in self._custom.values() if endpoint.resource.name == name]
 
     def _drop(self, name: str) -> None:
-        self._custom = {
-            key: endpoint for key, endpoint in self._custom.items() if endpoint.resource.name != name
-        }
+        self._custom = {key: each for key, each in self._custom.items() if each.resource.name != name}

@@ -67,7 +67,7 @@ def create(
     found = strategy.judge(registry, obj, None)
     name = meta.get("name") or ""
     if found:
-        raise errors.invalid(resource, name or "", found)
+        raise errors.invalid(resource, name, found)
     strategy.authorize_write(registry, obj, None, intent.user)
     key = metadata.key_of(endpoint, meta)
     if endpoint.bucket.newest(key) is not None:
@@ -140,7 +140,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     old = decode(record.data)
     meta = metadata.own_metadata(obj)
     metadata.prune(meta)
-    _check_fresh(endpoint, meta, old["metadata"], record)
+    _check_fresh(endpoint, meta, record)
     if intent.subresource == "status":
         obj = _status_only(endpoint, obj, old)
         meta = obj["metadata"]
@@ -165,11 +165,11 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
         return unchanged(endpoint, record)
     if not intent.subresource:
         strategy.final_admission(registry, obj, old)
-    obj = _tracked(registry, endpoint, old, obj, intent)
+    obj = _tracked(endpoint, old, obj, intent, registry.timestamp())
     return _store(registry, endpoint, record.key, obj, intent, record)
 
 
-def _check_fresh(endpoint: Endpoint, meta: RawObject, old: RawObject, record: Record) -> None:
+def _check_fresh(endpoint: Endpoint, meta: RawObject, record: Record) -> None:
     resource, name = endpoint.resource, record.key[1]
     version = meta.get("resourceVersion")
     if version in (None, "", "0"):
@@ -179,8 +179,8 @@ def _check_fresh(endpoint: Endpoint, meta: RawObject, old: RawObject, record: Re
     elif version != str(record.rv):
         raise errors.conflict(resource, name)
     uid = meta.get("uid")
-    if uid and uid != old.get("uid"):
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.get('uid')}"
+    if uid and uid != record.uid:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
         raise errors.conflict(resource, name, why)
 
 
@@ -216,9 +216,7 @@ def _creators(endpoint: Endpoint, obj: RawObject, intent: Intent) -> RawObject |
     return patch.creator_entry(obj, endpoint.schema, intent.manager, now, without_status=apart)
 
 
-def _tracked(
-    registry: Registry, endpoint: Endpoint, old: RawObject, obj: RawObject, intent: Intent
-) -> RawObject:
+def _tracked(endpoint: Endpoint, old: RawObject, obj: RawObject, intent: Intent, now: str) -> RawObject:
     """The object with its managed fields brought up to date."""
     if intent.tracked or endpoint.schema is None:
         return obj
@@ -227,7 +225,7 @@ def _tracked(
         obj,
         endpoint.schema,
         manager=intent.manager,
-        now=registry.timestamp(),
+        now=now,
         subresource=intent.subresource,
         reset=endpoint.strategy.reset_fields(intent.subresource),
     )

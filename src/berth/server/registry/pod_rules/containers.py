@@ -29,13 +29,7 @@ _NO_HEADER = (
     "regex used for validation is '[-A-Za-z0-9]+')"
 )
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_NOT_NEGATIVE = (
-    "initialDelaySeconds",
-    "timeoutSeconds",
-    "periodSeconds",
-    "successThreshold",
-    "failureThreshold",
-)
+_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _SEVERAL = "may not have more than one field specified at a time"
 _SOURCES = {
     "fieldRef": lambda path, ref: references.field(path, ref, references.IN_VARIABLES),
@@ -240,7 +234,7 @@ def _values(items: list[RawObject], field: str) -> Collection[str]:
 
 def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
     yield from _handler(path, probe, pod)
-    for field in _NOT_NEGATIVE:
+    for field in _NUMBERS:
         yield from checks.at_least(f"{path}.{field}", probe.get(field), 0)
     grace, at = probe.get("terminationGracePeriodSeconds"), f"{path}.terminationGracePeriodSeconds"
     yield from checks.at_least(at, grace, 1, "must be greater than 0")

@@ -15,16 +15,7 @@ from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
 VolumeCheck = Callable[..., Found]  # of the path, the source and, if it is projected, the volume's path
 
-_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
+_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _TWICE = "conflicting duplicate paths"
 
 

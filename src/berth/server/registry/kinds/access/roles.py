@@ -58,9 +58,7 @@ def _content(obj: RawObject) -> RawObject:
     return {**obj, "metadata": without(obj["metadata"], *_KEPT_APART)}
 
 
-def _escalation(
-    registry: Registry, plural: str, obj: RawObject, user: User, rules: Iterable[RawObject]
-) -> str:
+def _excess(registry: Registry, plural: str, obj: RawObject, user: User, rules: Iterable[RawObject]) -> str:
     """Why a user may not grant some rules where the object is; empty if they have them all."""
     held = _rules_of(registry, user, obj["metadata"].get("namespace", ""))
     lacking = not_held((rule for role in held for rule in role.rules or ()), rules)
@@ -82,9 +80,9 @@ class RoleStrategy(Strategy):
         asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
         if not _is_granting(obj, old, user) or authorize(registry, user, asked).allowed:
             return
-        why = _escalation(registry, self.resource.plural, obj, user, mappings(obj, "rules"))
+        why = _excess(registry, self.resource.plural, obj, user, mappings(obj, "rules"))
         aggregates = _selectors(obj) or (old is not None and _selectors(old))
-        if not why and aggregates and _escalation(registry, self.resource.plural, obj, user, EVERYTHING):
+        if not why and aggregates and _excess(registry, self.resource.plural, obj, user, EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
         if why:
             raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
@@ -134,7 +132,7 @@ class RoleBindingStrategy(Strategy):
         rules = _role_rules(registry, reference, where)
         if rules is None:
             raise errors.not_found(self.resource, name)
-        if why := _escalation(registry, self.resource.plural, obj, user, rules):
+        if why := _excess(registry, self.resource.plural, obj, user, rules):
             raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
 
     def default(self, obj: RawObject) -> None:

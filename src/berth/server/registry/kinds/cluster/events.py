@@ -86,9 +86,8 @@ def _about(event: RawObject, _: float) -> str:
 
 def _source(event: RawObject, _: float) -> str:
     source = mapping(event, "source") or mapping(event, "deprecatedSource")
-    component = (
-        source.get("component") or at(event, "reportingComponent") or at(event, "reportingController") or ""
-    )
+    reporting = at(event, "reportingComponent") or at(event, "reportingController")
+    component = source.get("component") or reporting or ""
     host = source.get("host") or at(event, "reportingInstance")
     return f"{component}, {host}" if host else str(component)
 

@@ -45,10 +45,7 @@ _OF_SCOPE = {
     usage.BEST_EFFORT: _PODS,
     usage.VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
-_PAIRS = (
-    {usage.BEST_EFFORT, usage.NOT_BEST_EFFORT},
-    {usage.TERMINATING, usage.NOT_TERMINATING},
-)
+_PAIRS = ({usage.BEST_EFFORT, usage.NOT_BEST_EFFORT}, {usage.TERMINATING, usage.NOT_TERMINATING})
 _NOT_STANDARD = "must be a standard resource type or fully qualified"
 _ONLY_EXISTS = frozenset(_OF_SCOPE) - {usage.PRIORITY_CLASS, usage.VOLUME_ATTRIBUTES_CLASS}
 _MUST_EXIST = (

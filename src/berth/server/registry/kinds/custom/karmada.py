@@ -163,9 +163,8 @@ def _behaviour_problems(spec: RawObject) -> Found:
     application = at(spec, "failover", "application")
     if application is not None:
         if not spec.get("propagateDeps"):
-            yield invalid(
-                "spec.propagateDeps", False, "application failover is set, propagateDeps must be true"
-            )
+            detail = "application failover is set, propagateDeps must be true"
+            yield invalid("spec.propagateDeps", False, detail)
         yield from _application_problems("spec.failover.application", application)
     for part in ("application", "cluster"):
         rules = mappings(spec, "failover", part, "statePreservation", "rules")

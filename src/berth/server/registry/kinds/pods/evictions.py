@@ -32,12 +32,7 @@ _CONDITION = {
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }
-_INSUFFICIENT = {
-    "type": "DisruptionAllowed",
-    "status": "False",
-    "reason": "InsufficientPods",
-    "message": "",
-}
+_INSUFFICIENT = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""}
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
 _NO_PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
