@@ -8,24 +8,11 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from berth.kube import names
+from berth.kube import karmada, names
 from berth.kube.amounts.quantity import Quantity, read
-from berth.kube.karmada import (
-    CLUSTER_GROUP,
-    DIVIDED,
-    PERMANENT_ID,
-    POLICY_GROUP,
-    WEIGHTED,
-    WORK_GROUP,
-    Binding,
-    MemberCluster,
-    PropagationPolicy,
-    ResourceModel,
-)
 from berth.kube.objects import RawObject
 from berth.kube.taints import NO_EXECUTE
 from berth.kube.text import yaml_reader
-from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry.checks import Found, at_least, decode_as, each, forbidden, invalid, numbered, once
@@ -62,7 +49,7 @@ class KarmadaClusterStrategy(KarmadaStrategy):
         prepare_cluster(mapping(obj, "spec"), mapping(old, "spec"), registry.timestamp())
 
     def check(self, obj: RawObject) -> Found:
-        return cluster_problems(decode_as(obj, MemberCluster))
+        return cluster_problems(decode_as(obj, karmada.MemberCluster))
 
 
 class KarmadaBindingStrategy(KarmadaStrategy):
@@ -77,13 +64,13 @@ class KarmadaBindingStrategy(KarmadaStrategy):
 
     @property
     def _permanent_id(self) -> str:
-        return f"{self.resource.kind.lower()}{PERMANENT_ID}"
+        return f"{self.resource.kind.lower()}{karmada.PERMANENT_ID}"
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        binding = decode_as(obj, Binding)
+    def check(self, obj: RawObject) -> Found:
+        binding = decode_as(obj, karmada.Binding)
         placement = binding.spec.placement
         found = validate_placement(placement) if placement is not None else []
-        return found or validate_annotated(binding.metadata.annotations, placement)
+        yield from found or validate_annotated(binding.metadata.annotations, placement)
 
 
 class KarmadaPolicyStrategy(KarmadaBindingStrategy):
@@ -95,8 +82,9 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
             mapping(obj, "metadata", "labels").pop(self._permanent_id, None)
         super().prepare(registry, obj, old)
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        return [*validate_policy(decode_as(obj, PropagationPolicy)), *_behaviour_problems(obj["spec"])]
+    def check(self, obj: RawObject) -> Found:
+        yield from validate_policy(decode_as(obj, karmada.PropagationPolicy))
+        yield from _behaviour_problems(obj["spec"])
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         if obj["spec"].get("schedulerName") != old["spec"].get("schedulerName"):
@@ -108,9 +96,9 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
 
 
 BY_GROUP: dict[str, type[KarmadaStrategy]] = {
-    CLUSTER_GROUP: KarmadaClusterStrategy,
-    POLICY_GROUP: KarmadaPolicyStrategy,
-    WORK_GROUP: KarmadaBindingStrategy,
+    karmada.CLUSTER_GROUP: KarmadaClusterStrategy,
+    karmada.POLICY_GROUP: KarmadaPolicyStrategy,
+    karmada.WORK_GROUP: KarmadaBindingStrategy,
 }
 
 
@@ -148,8 +136,8 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
         if not constraint.get("minGroups"):
             constraint["minGroups"] = 1
     scheduling = mapping(placement, "replicaScheduling")
-    if scheduling.get("replicaSchedulingType") == DIVIDED:
-        scheduling.setdefault("replicaDivisionPreference", WEIGHTED)
+    if scheduling.get("replicaSchedulingType") == karmada.DIVIDED:
+        scheduling.setdefault("replicaDivisionPreference", karmada.WEIGHTED)
     application = mapping(spec, "failover", "application")
     if application.get("purgeMode") == "Gracefully":
         application.setdefault("gracePeriodSeconds", _GRACE)
@@ -186,7 +174,7 @@ def _application_problems(path: str, application: RawObject) -> Found:
     yield from at_least(f"{path}.gracePeriodSeconds", grace, 1, "must be greater than 0")
 
 
-def cluster_problems(cluster: MemberCluster) -> Found:
+def cluster_problems(cluster: karmada.MemberCluster) -> Found:
     name, spec = cluster.metadata.name or "", cluster.spec
     if len(name) > _CLUSTER_NAME_LENGTH:
         yield invalid("metadata.name", name, f"must be no more than {_CLUSTER_NAME_LENGTH} characters")
@@ -208,7 +196,7 @@ def cluster_problems(cluster: MemberCluster) -> Found:
         yield invalid("spec.resourceModels", spec.resource_models, detail)
 
 
-def _model_problem(models: list[ResourceModel]) -> str:
+def _model_problem(models: list[karmada.ResourceModel]) -> str:
     """The first thing wrong with them, as upstream reports only one; their outer bounds were filled in."""
     before: list[tuple[str, Quantity, Quantity]] = []
     for i, model in enumerate(models):
