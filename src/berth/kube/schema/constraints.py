@@ -20,9 +20,9 @@ from berth.kube.validation.errors import (
     NOT_SUPPORTED,
     REQUIRED,
     TOO_LONG,
-    TOO_MANY,
     TYPE_INVALID,
     FieldError,
+    too_many,
 )
 
 _MOST_ERRORS = 1000  # that anybody is told of
@@ -156,7 +156,7 @@ def _size_rules(
 ) -> Iterator[FieldError]:
     low, high = rules.get(f"min{what}"), rules.get(f"max{what}")
     if isinstance(high, int) and len(value) > high:
-        yield FieldError(path, TOO_MANY, f"must have at most {high} items", len(value))
+        yield too_many(path, value, high)
     if isinstance(low, int) and len(value) < low:
         yield _invalid(path, value, f"should have at least {low} {what.lower()}")
 

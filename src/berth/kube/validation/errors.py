@@ -7,7 +7,7 @@ text when there is something to report: almost every object is valid.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from typing import TypeVar
 
 import msgspec
@@ -61,6 +61,10 @@ def _shown(value: object) -> str:
 
 def unsupported(field: str, value: object, supported: Iterable[object]) -> FieldError:
     return FieldError(field, NOT_SUPPORTED, f"supported values: {', '.join(map(_shown, supported))}", value)
+
+
+def too_many(field: str, items: Sized, most: int) -> FieldError:
+    return FieldError(field, TOO_MANY, f"must have at most {most} items", len(items))
 
 
 def key(name: str) -> str:

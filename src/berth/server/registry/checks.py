@@ -14,15 +14,7 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.containers import PORT_RANGE, port_name_errors
-from berth.kube.validation.errors import (
-    DUPLICATE,
-    FORBIDDEN,
-    INVALID,
-    REQUIRED,
-    TOO_MANY,
-    FieldError,
-    unsupported,
-)
+from berth.kube.validation.errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError, unsupported
 from berth.server import errors
 from berth.server.fields import at, mappings
 
@@ -87,10 +79,6 @@ def required(path: str, detail: str = "") -> FieldError:
 
 def forbidden(path: str, detail: str) -> FieldError:
     return FieldError(path, FORBIDDEN, detail)
-
-
-def too_many(path: str, items: Sequence[object], most: int) -> FieldError:
-    return FieldError(path, TOO_MANY, f"must have at most {most} items", len(items))
 
 
 def once(seen: set[Any], path: str, value: object, shown: object = None, detail: str = "") -> Found:

@@ -14,7 +14,7 @@ from typing import Any
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import default_storage_class
 from berth.kube.objects import ObjectMeta, RawObject
-from berth.kube.validation.errors import NOT_POSITIVE, FieldError
+from berth.kube.validation.errors import NOT_POSITIVE, FieldError, too_many
 from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server.fields import annotations_of, at, items, mapping, mappings, without
@@ -175,7 +175,7 @@ class ResourceClaimStrategy(Strategy):
         status, before = mapping(obj, "status"), mapping(old, "status")
         consumers, known = mappings(status, "reservedFor"), mappings(before, "reservedFor")
         if len(consumers) > _MOST_CONSUMERS:
-            yield checks.too_many(_RESERVED, consumers, _MOST_CONSUMERS)
+            yield too_many(_RESERVED, consumers, _MOST_CONSUMERS)
         seen: set[str] = set()
         for path, consumer in checks.numbered(_RESERVED, consumers):
             yield from has(path, consumer, "resource", "name", "uid")

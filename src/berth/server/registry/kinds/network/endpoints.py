@@ -8,6 +8,7 @@ from __future__ import annotations
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation.containers import PROTOCOLS
+from berth.kube.validation.errors import too_many
 from berth.server import fields
 from berth.server.fields import items, mappings
 from berth.server.registry import checks
@@ -82,7 +83,7 @@ class EndpointSliceStrategy(Strategy):
         yield from _endpoints(str(kind), mappings(obj, "endpoints"), own=_is_own(obj))
         ports = mappings(obj, "ports")
         if len(ports) > _MOST_PORTS:
-            yield checks.too_many("ports", ports, _MOST_PORTS)
+            yield too_many("ports", ports, _MOST_PORTS)
             return
         seen: set[str] = set()
         for at, port in numbered("ports", ports):
@@ -94,14 +95,14 @@ class EndpointSliceStrategy(Strategy):
 
 def _endpoints(kind: str, endpoints: list[RawObject], *, own: bool) -> Found:
     if len(endpoints) > _MOST_ENDPOINTS:
-        yield checks.too_many("endpoints", endpoints, _MOST_ENDPOINTS)
+        yield too_many("endpoints", endpoints, _MOST_ENDPOINTS)
         return
     for path, endpoint in numbered("endpoints", endpoints):
         addresses = endpoint.get("addresses") or []
         if not addresses:
             yield required(f"{path}.addresses", "must contain at least 1 address")
         elif len(addresses) > _MOST_ADDRESSES:
-            yield checks.too_many(f"{path}.addresses", addresses, _MOST_ADDRESSES)
+            yield too_many(f"{path}.addresses", addresses, _MOST_ADDRESSES)
         for j, address in enumerate(addresses):
             yield from _typed(kind, f"{path}.addresses", j, address, own=own)
         yield from checks.form(path, endpoint, "nodeName", names.dns_subdomain_errors)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.validation.errors import FieldError
+from berth.kube.validation.errors import FieldError, too_many
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import fields
@@ -268,7 +268,7 @@ def _check_controller(given: object) -> Found:
 
 def _check_templates(templates: list[RawObject]) -> Found:
     if len(templates) > MAX_TEMPLATES:
-        yield checks.too_many(_AT_TEMPLATES, templates, MAX_TEMPLATES)
+        yield too_many(_AT_TEMPLATES, templates, MAX_TEMPLATES)
         return
     seen: set[object] = set()
     for path, template in numbered(_AT_TEMPLATES, templates):
