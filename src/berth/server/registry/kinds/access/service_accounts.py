@@ -18,29 +18,11 @@ from berth.kube.well_known import ROOT_CA
 from berth.server import errors
 from berth.server.credentials import Claims
 from berth.server.fields import mapping
-from berth.server.registry import checks, writes
+from berth.server.registry import checks, users, writes
 from berth.server.registry.kinds.access import roles
 from berth.server.registry.metadata import made_up_end
-from berth.server.registry.strategy import (
-    CREATE_ONLY,
-    Endpoint,
-    Registry,
-    ServedResource,
-    Strategy,
-    WriteAnswer,
-    served,
-)
-from berth.server.registry.users import (
-    ADMIN,
-    AUTHENTICATED,
-    AUTHENTICATION_GROUP,
-    Attributes,
-    Intent,
-    User,
-    account_groups,
-    account_name,
-    account_user,
-)
+from berth.server.registry.strategy import CREATE_ONLY, Endpoint, Registry, Strategy, WriteAnswer, served
+from berth.server.registry.users import ADMIN, AUTHENTICATED, AUTHENTICATION_GROUP, Attributes, Intent, User
 from berth.server.storage.bucket import Record, decode
 from berth.server.tables import AGE, NAME
 
@@ -173,7 +155,7 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
         "jti": registry.new_uid(),
         "kubernetes.io": {"namespace": namespace, **bound, "serviceaccount": account},
         "nbf": now,
-        "sub": account_user(namespace, name),
+        "sub": users.account_user(namespace, name),
         "exp": now + lifetime,
     }
     metadata = {**given, "name": name, "namespace": namespace, "uid": record.uid}
@@ -226,7 +208,7 @@ def secret_token(registry: Registry, account: Record, secret: RawObject) -> str:
         "kubernetes.io/serviceaccount/secret.name": secret["metadata"]["name"],
         "kubernetes.io/serviceaccount/service-account.name": account.key[1],
         "kubernetes.io/serviceaccount/service-account.uid": account.uid,
-        "sub": account_user(*account.key),
+        "sub": users.account_user(*account.key),
     }
     return registry.signer.sign(claims)
 
@@ -234,7 +216,7 @@ def secret_token(registry: Registry, account: Record, secret: RawObject) -> str:
 def bearer(registry: Registry, token: str, audiences: list[str] | None = None) -> User | None:
     """Whom a token of ours stands for, None if it is none or no longer good."""
     claims = registry.signer.read(token)
-    found = account_name(str(claims.get("sub"))) if claims is not None else None
+    found = users.account_name(str(claims.get("sub"))) if claims is not None else None
     account = registry.bucket("serviceaccounts").newest(found) if found is not None else None
     if claims is None or account is None:
         return None
@@ -272,8 +254,8 @@ def _with_claims(registry: Registry, account: Record, claims: Claims, audiences:
 
 
 def _user(account: Record, extra: dict[str, list[str]]) -> User:
-    groups = (*account_groups(account.key[0]), AUTHENTICATED)
-    return User(account_user(*account.key), groups, account.uid, extra)
+    groups = (*users.account_groups(account.key[0]), AUTHENTICATED)
+    return User(users.account_user(*account.key), groups, account.uid, extra)
 
 
 # --- reviews
@@ -355,10 +337,6 @@ def _asked(spec: RawObject) -> Attributes:
     return Attributes(**{name: str(in_api.get(name) or "") for name in fields})
 
 
-def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResource:
-    return served(f"{group}/v1", kind, namespaced=namespaced, verbs=CREATE_ONLY)
-
-
 def _access_errors(spec: RawObject, *, own: bool) -> checks.Found:
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
@@ -377,10 +355,15 @@ STRATEGIES = (
         generation=False,
         returns_deleted=True,
     ),
-    ReviewStrategy(_review(AUTHENTICATION_GROUP, "SelfSubjectReview")),
-    TokenReviewStrategy(_review(AUTHENTICATION_GROUP, "TokenReview")),
-    AccessReviewStrategy(_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
-    AccessReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectAccessReview")),
-    SelfSubjectRulesReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectRulesReview")),
-    AccessReviewStrategy(_review(_AUTHORIZATION, "SubjectAccessReview")),
+    *(
+        strategy(served(f"{group}/v1", kind, namespaced=kind.startswith("Local"), verbs=CREATE_ONLY))
+        for strategy, group, kind in (
+            (ReviewStrategy, AUTHENTICATION_GROUP, "SelfSubjectReview"),
+            (TokenReviewStrategy, AUTHENTICATION_GROUP, "TokenReview"),
+            (AccessReviewStrategy, _AUTHORIZATION, "LocalSubjectAccessReview"),
+            (AccessReviewStrategy, _AUTHORIZATION, "SelfSubjectAccessReview"),
+            (SelfSubjectRulesReviewStrategy, _AUTHORIZATION, "SelfSubjectRulesReview"),
+            (AccessReviewStrategy, _AUTHORIZATION, "SubjectAccessReview"),
+        )
+    ),
 )
