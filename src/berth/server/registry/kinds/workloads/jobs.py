@@ -10,25 +10,14 @@ from berth.kube.times import seconds_of
 from berth.kube.well_known import JOB_NAME, JOB_UID
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
 from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
+from berth.server import tables
 from berth.server.fields import at, is_true, mapping, number
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, at_least, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
 from berth.server.registry.strategy import Registry, served
 from berth.server.storage.selectors import paths
-from berth.server.tables import (
-    AGE,
-    NAME,
-    NONE,
-    Column,
-    age,
-    containers,
-    flag,
-    human_duration,
-    label_selector,
-    size,
-    text,
-)
+from berth.server.tables import AGE, NAME, NONE, Column, containers, flag, label_selector, size, text
 
 _POLICIES = ("Allow", "Forbid", "Replace")
 _LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
@@ -159,12 +148,12 @@ def _duration(job: RawObject, now: float) -> str:
     if start is None:
         return ""
     end = seconds_of(at(job, "status", "completionTime"))
-    return human_duration((now if end is None else end) - start)
+    return tables.human_duration((now if end is None else end) - start)
 
 
 def _last_schedule(obj: RawObject, now: float) -> str:
     last = at(obj, "status", "lastScheduleTime")
-    return age(last, now) if last else NONE
+    return tables.age(last, now) if last else NONE
 
 
 GROUP_PRIORITIES = {"batch": 17_400}
