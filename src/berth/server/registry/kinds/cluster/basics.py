@@ -20,7 +20,8 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, NONE, UNKNOWN, Column, size, text
 
 _TOPOLOGY_LABELS = (REGION, ZONE)
-_ROLE_PREFIX, _NODE_INFO = "node-role.kubernetes.io/", ("status", "nodeInfo")
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+_info = partial(text, "status", "nodeInfo")
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _IMMORTAL = frozenset({"default", SYSTEM_NAMESPACE, "kube-public"})
 _TERMINATING = (
@@ -104,8 +105,8 @@ def _address(kind: str, node: RawObject, _: float) -> str:
 
 
 def _kernel(node: RawObject, _: float) -> str:
-    version = str(at(node, *_NODE_INFO, "kernelVersion") or UNKNOWN)
-    architecture = at(node, *_NODE_INFO, "architecture")
+    version = _info("kernelVersion", otherwise=UNKNOWN)(node, 0)
+    architecture = _info("architecture")(node, 0)
     return f"{version} ({architecture})" if architecture else version
 
 
@@ -125,16 +126,12 @@ STRATEGIES = (
             Column("Status", _node_status),
             Column("Roles", _roles),
             AGE,
-            Column("Version", text(*_NODE_INFO, "kubeletVersion")),
+            Column("Version", _info("kubeletVersion")),
             Column("Internal-IP", partial(_address, "InternalIP"), wide=True),
             Column("External-IP", partial(_address, "ExternalIP"), wide=True),
-            Column("OS-Image", text(*_NODE_INFO, "osImage", otherwise=UNKNOWN), wide=True),
+            Column("OS-Image", _info("osImage", otherwise=UNKNOWN), wide=True),
             Column("Kernel-Version", _kernel, wide=True),
-            Column(
-                "Container-Runtime",
-                text(*_NODE_INFO, "containerRuntimeVersion", otherwise=UNKNOWN),
-                wide=True,
-            ),
+            Column("Container-Runtime", _info("containerRuntimeVersion", otherwise=UNKNOWN), wide=True),
         ),
         fields=paths("spec.unschedulable", default="false"),
         generation=False,
