@@ -144,28 +144,22 @@ def _check_item(path: str, kind: str, item: RawObject) -> Found:
     if kind == _CLAIM and not any("storage" in given[name] for name in ("min", "max")):
         detail = "either minimum or maximum storage value is required, but neither was provided"
         yield required(f"{path}.limits", detail)
+    known, detail = resource_names.is_standard, _NOT_STANDARD
+    if kind in (_POD, _CONTAINER):
+        known, detail = resource_names.is_container_resource, "must be a standard resource for containers"
     amounts: dict[str, dict[str, Quantity]] = {}
     for name, listed in given.items():
         for resource, raw in listed.items():
             where = f"{path}.{name}[{resource}]"
-            if (problem := _name_problem(kind, resource)) is not None:
-                yield invalid(where, resource, problem)
+            if "/" not in resource and not known(resource):
+                yield invalid(where, resource, detail)
             try:
                 amounts.setdefault(resource, {})[name] = read(raw)
             except QuantityError as error:
                 yield invalid(where, raw, str(error))
-    for resource, known in sorted(amounts.items()):
-        yield from _check_order(path, resource, known)
-        yield from _check_ratio(f"{path}.maxLimitRequestRatio[{resource}]", known)
-
-
-def _name_problem(kind: str, resource: str) -> str | None:
-    if "/" in resource:
-        return None
-    if kind in (_POD, _CONTAINER):
-        known = resource_names.is_container_resource(resource)
-        return None if known else "must be a standard resource for containers"
-    return None if resource_names.is_standard(resource) else _NOT_STANDARD
+    for resource, bounds in sorted(amounts.items()):
+        yield from _check_order(path, resource, bounds)
+        yield from _check_ratio(f"{path}.maxLimitRequestRatio[{resource}]", bounds)
 
 
 # What has to be lower, than what, where it is said otherwise, which of the amounts is shown there, and both
