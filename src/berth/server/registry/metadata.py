@@ -43,7 +43,7 @@ def check_envelope(registry: Registry, endpoint: Endpoint, obj: RawObject) -> No
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
-    if (group, version, kind) not in registry.kinds():
+    if (group, version, kind) not in {each.gvk for each in registry.resources()}:
         raise errors.bad_request(f'no kind "{kind}" is registered for version "{api_version}" in scheme')
     raise errors.bad_request(
         f'{kind} in version "{api_version}" cannot be handled as a {resource.kind}: '
@@ -53,14 +53,13 @@ def check_envelope(registry: Registry, endpoint: Endpoint, obj: RawObject) -> No
 
 def own_metadata(obj: RawObject) -> RawObject:
     """The object's metadata as a mapping that may be changed."""
-    metadata = obj.get("metadata")
-    if metadata is None:
-        metadata = {}
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    metadata: RawObject = obj["metadata"]
     if not isinstance(metadata, dict):
         raise errors.bad_request(
             "json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta"
         )
-    obj["metadata"] = metadata
     return metadata
 
 

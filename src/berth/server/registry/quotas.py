@@ -45,12 +45,12 @@ def charge(
     """
     bucket = registry.bucket(_QUOTAS)
     if not bucket.records and not bucket.queued:
-        return _nothing
+        return lambda: None
     records = bucket.newest_in(key[0])
     resource = endpoint.resource
     evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
     if not records or evaluator is None:
-        return _nothing
+        return lambda: None
     known = endpoint.bucket.newest(key)
     before = evaluator.look(decode(known.data)) if known is not None else None
     after = evaluator.look(new) if new is not None else None
@@ -82,10 +82,6 @@ def charge(
                 registry.store.put(bucket, own_key, quota)
 
     return settle
-
-
-def _nothing() -> None:
-    """What there is to charge where there is no quota."""
 
 
 def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> RawObject:

@@ -401,9 +401,6 @@ class Registry:
     def resources(self) -> tuple[ServedResource, ...]:
         return tuple(endpoint.resource for endpoint in self.endpoints())
 
-    def kinds(self) -> set[tuple[str, str, str]]:
-        return {resource.gvk for resource in self.resources()}
-
     def timestamp(self) -> str:
         return stamp(time.time())
 

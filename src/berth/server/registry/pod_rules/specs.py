@@ -52,11 +52,6 @@ _CONTAINER_RANK = _ranks(
 _place = re.compile(r"([^.\[]+)(?:\[(\d+)\])?(?:\.([^.\[]+))?").match
 
 
-def pod_spec_errors(spec: RawObject, path: str) -> list[FieldError]:
-    """What is wrong with a spec, beside what :mod:`berth.kube.validation` finds."""
-    return list(_errors(spec, path))
-
-
 def in_order(found: list[FieldError], more: list[FieldError], path: str) -> list[FieldError]:
     """What others found of the spec at a path, and what was found here, in upstream's order."""
     if not more:
@@ -74,7 +69,8 @@ def in_order(found: list[FieldError], more: list[FieldError], path: str) -> list
     return sorted([*found, *more], key=rank)
 
 
-def _errors(spec: RawObject, path: str) -> Found:
+def pod_spec_errors(spec: RawObject, path: str) -> Found:
+    """What is wrong with a spec, beside what :mod:`berth.kube.validation` finds."""
     volumes: dict[str, RawObject] = {}
     for at, volume in numbered(f"{path}.volumes", mappings(spec.get("volumes"))):
         wrong = list(volume_errors(at, volume))

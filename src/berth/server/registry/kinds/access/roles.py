@@ -23,7 +23,7 @@ from berth.kube.text.words import aggregated, told
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors, fields
-from berth.server.fields import items, mapping, mappings, without
+from berth.server.fields import mapping, mappings, without
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, decode_as, has, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
@@ -168,13 +168,8 @@ class RoleBindingStrategy(Strategy):
 
 
 def _subjects(kind: str, obj: RawObject, _: float) -> str:
-    found = [each for each in items(obj, "subjects") if fields.at(each, "kind") == kind]
-    return ", ".join(
-        f"{each['namespace']}/{each.get('name')}"
-        if fields.at(each, "namespace")
-        else str(fields.at(each, "name"))
-        for each in found
-    )
+    named = [each for each in mappings(obj, "subjects") if each.get("kind") == kind]
+    return ", ".join("/".join(filter(None, (each.get("namespace"), each.get("name")))) for each in named)
 
 
 _BINDING_COLUMNS = (

@@ -81,7 +81,7 @@ class TemplatedStrategy(Strategy):
         if template is None or (old is not None and template == self._template(old)):
             return found
         path = ".".join((*self.template, "spec"))
-        return in_order(found, pod_spec_errors(template["spec"], path), path)
+        return in_order(found, list(pod_spec_errors(template["spec"], path)), path)
 
     def _template(self, obj: RawObject | None) -> RawObject | None:
         """The template, if it has a spec."""

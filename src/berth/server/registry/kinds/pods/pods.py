@@ -81,7 +81,7 @@ class PodStrategy(Strategy):
         if obj["spec"]["terminationGracePeriodSeconds"] < 0:
             obj["spec"]["terminationGracePeriodSeconds"] = 1
         drop_unserved(obj["spec"])
-        wrong = pod_spec_errors(obj["spec"], "spec")  # admission adds nothing that is
+        wrong = list(pod_spec_errors(obj["spec"], "spec"))  # admission adds nothing that is
         limits.default_pod(registry, obj)
         service_accounts.admit(registry, obj)
         resolve_priority(registry, obj)
