@@ -292,15 +292,11 @@ def _cluster_ip(service: RawObject, _: float) -> str:
 
 
 def _ports(service: RawObject, _: float) -> str:
-    return (
-        ",".join(
-            f"{fields.at(each, 'port')}{':' + str(each['nodePort']) if each.get('nodePort') else ''}"
-            f"/{fields.at(each, 'protocol') or 'TCP'}"
-            for each in items(service, "spec", "ports")
-            if isinstance(each, dict)
-        )
-        or NONE
-    )
+    shown = []
+    for port in mappings(service, "spec", "ports"):
+        on_nodes = f":{port['nodePort']}" if port.get("nodePort") else ""
+        shown.append(f"{port.get('port')}{on_nodes}/{port.get('protocol') or 'TCP'}")
+    return ",".join(shown) or NONE
 
 
 STRATEGIES = (
