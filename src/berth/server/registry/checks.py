@@ -30,11 +30,7 @@ _SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
 
 
 def decode_as(obj: RawObject, kind: type[_T]) -> _T:
-    """The object as a `kind`.
-
-    Raises:
-        StatusError: a field that decides something has a form it cannot have (400).
-    """
+    """The object as a `kind`, or 400 if a field that decides something has a form it cannot have."""
     try:
         return convert(obj, kind)
     except DecodeError:

@@ -30,11 +30,7 @@ _TYPES = {
 
 
 def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
-    """DeleteOptions from the body, or else from the query.
-
-    Raises:
-        StatusError: they contradict each other (422) or have the wrong form (400).
-    """
+    """DeleteOptions from the body, or else from the query; 422 or 400 if they are none."""
     options = dict(body or {})
     if options.get("kind") not in (None, "", "DeleteOptions"):
         raise errors.bad_request(f'{options["kind"]} in version "v1" cannot be handled as a DeleteOptions')
@@ -126,7 +122,7 @@ def mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:
             metadata["generation"] += 1
     elif grace < (metadata.get("deletionGracePeriodSeconds") or 0):
         began = int(seconds(metadata["deletionTimestamp"])) - metadata["deletionGracePeriodSeconds"]
-        metadata["deletionTimestamp"] = stamp(max(began + grace, now if grace == 0 else began + grace))
+        metadata["deletionTimestamp"] = stamp(began + grace if grace else max(began, now))
         metadata["deletionGracePeriodSeconds"] = grace
     endpoint.strategy.mark_deleted(obj)
 

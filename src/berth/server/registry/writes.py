@@ -299,7 +299,6 @@ def put_as_is(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) 
 
 
 def scale_of(endpoint: Endpoint, record: Record) -> RawObject:
-    """The Scale of an object."""
     obj, strategy = endpoint.object(record), endpoint.strategy
     replicas, current, selector = (at(obj, *_steps(path)) if path else None for path in strategy.scale_paths)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -326,7 +325,6 @@ def _steps(path: str) -> list[str]:
 def update_scale(
     registry: Registry, endpoint: Endpoint, record: Record, scale: RawObject, intent: Intent
 ) -> Write:
-    """Set the replicas of an object from a Scale."""
     own_name, given = record.key[1], mapping(scale, "metadata")
     metadata.settle_name(given, own_name)
     version = given.get("resourceVersion")

@@ -231,7 +231,6 @@ def may_everything(user: User) -> bool:
 
 
 def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
-    """Whether a user may do something."""
     if may_everything(user):
         return Decision(allowed=True)
     missing = []
@@ -271,7 +270,6 @@ def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
 
 
 def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
-    """Every role that a user has."""
     bindings = [("ClusterRoleBinding", "clusterrolebindings", "")]
     if namespace:
         bindings.append(("RoleBinding", "rolebindings", namespace))

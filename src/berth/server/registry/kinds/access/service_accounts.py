@@ -1,7 +1,6 @@
 """ServiceAccounts: the one in every namespace, what a pod gets of its own, and their tokens; and reviews.
 
 A review says who somebody is, or what they may do.
-
 Upstream: pkg/controller/serviceaccount (the default account), plugin/pkg/admission/serviceaccount, and
 pkg/registry/core/serviceaccount/storage/token.go.
 """
@@ -270,11 +269,7 @@ class ReviewStrategy(Strategy):
         return {**obj, "metadata": metadata, "status": status}, None
 
     def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
-        """The answer to `user`.
-
-        Raises:
-            StatusError: the review does not say what it asks (400, 422).
-        """
+        """The answer to `user`, or 400 or 422 if the review does not say what it asks."""
         return {"userInfo": user.info()}
 
 

@@ -98,11 +98,7 @@ def resolve_group_priority(registry: Registry, resource: Resource, group: RawObj
 
 
 def resolve_priority(registry: Registry, pod: RawObject) -> None:
-    """Set ``spec.priority`` from the pod's class, in place.
-
-    Raises:
-        StatusError: there is no such class, or the pod gives a priority of its own (403).
-    """
+    """Set ``spec.priority`` from a pod's class, in place; 403 if there is none or the pod contradicts it."""
     spec, found = pod["spec"], _resolve(registry, PODS, pod, _OTHER_PRIORITY)
     policy = found.get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy") not in (None, policy):
@@ -151,11 +147,7 @@ _ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defi
 
 
 def admit_runtime_class(registry: Registry, pod: RawObject) -> None:
-    """Give a new pod what its class says, in place.
-
-    Raises:
-        StatusError: there is no such class, or the pod contradicts it (403).
-    """
+    """Give a new pod what its class says, in place; 403 if there is none or the pod contradicts it."""
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
     chosen: RawObject = {}
     if name is not None:

@@ -75,11 +75,7 @@ STRATEGIES = (
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: RawObject, intent: Intent) -> Write:
-    """Delete a pod if its budget allows it.
-
-    Raises:
-        StatusError: it does not (429), or a precondition fails (409).
-    """
+    """Delete a pod if its budget allows it, or else 429, and the preconditions hold, or else 409."""
     if (eviction.get("metadata") or {}).get("name", name) != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options = deletion.options_of(mapping(eviction, "deleteOptions"), {})
