@@ -85,7 +85,7 @@ def _announce(registry: Registry, settings: ServerSettings) -> list[writes.Write
         ("", "endpoints", {}, endpoints),
         ("discovery.k8s.io", "endpointslices", {"kubernetes.io/service-name": _SERVICE}, endpoint_slice),
     ):
-        metadata = {"name": _SERVICE, "labels": labels} if labels else {"name": _SERVICE}
+        metadata = {"name": _SERVICE, "labels": labels}
         endpoint = registry.builtin(group, plural)
         made += _ensure(registry, endpoint, "default", {"metadata": metadata, **content}, content)
     return made

@@ -229,12 +229,9 @@ def unreserved(path: str, value: str) -> Found:
         yield invalid(path, value, "must not start with '..'")
 
 
-def go_value(held: Mapping[str, object], **fields: object) -> dict[str, object]:
-    """An object as upstream's messages show one: by the names of its Go fields, those that are not set, too.
-
-    `fields`: What is shown of each field that is not set, in order; in JSON it begins with a small letter.
-    """
-    return {field: held.get(field[0].lower() + field[1:], empty) for field, empty in fields.items()}
+def go_value(held: Mapping[str, object], fields: str) -> dict[str, object]:
+    """An object as upstream's messages show one: by its Go fields in order, also those not set."""
+    return {field: held.get(field[0].lower() + field[1:]) for field in fields.split()}
 
 
 def subdomain(path: str, value: object, *, needed: bool = True) -> Found:

@@ -47,22 +47,9 @@ _NO_SYSCTL = f"must have at most {_LONGEST_SYSCTL} characters and match regex {_
 _SECCOMP = ("Localhost", "RuntimeDefault", "Unconfined")
 _NOT_LOCAL = "can only be set when {} type is Localhost"
 _LOCAL = "must be set when {} type is Localhost"
-# As messages show a context: all of its fields, by their Go names.
-_GO_CONTEXT = dict.fromkeys(
-    (
-        "Capabilities",
-        "Privileged",
-        "SELinuxOptions",
-        "WindowsOptions",
-        "RunAsUser",
-        "RunAsGroup",
-        "RunAsNonRoot",
-        "ReadOnlyRootFilesystem",
-        "AllowPrivilegeEscalation",
-        "ProcMount",
-        "SeccompProfile",
-        "AppArmorProfile",
-    )
+_GO_CONTEXT = (
+    "Capabilities Privileged SELinuxOptions WindowsOptions RunAsUser RunAsGroup RunAsNonRoot"
+    " ReadOnlyRootFilesystem AllowPrivilegeEscalation ProcMount SeccompProfile AppArmorProfile"
 )
 
 
@@ -314,7 +301,7 @@ def container_context(path: str, context: RawObject, *, own_users: bool) -> Foun
     yield from _seccomp(path, context)
     if context.get("allowPrivilegeEscalation") is False:
         escalating = "cannot set `allowPrivilegeEscalation` to false and "
-        shown = checks.go_value(context, **_GO_CONTEXT)
+        shown = checks.go_value(context, _GO_CONTEXT)
         if context.get("privileged"):
             yield invalid(path, shown, f"{escalating}`privileged` to true")
         if "CAP_SYS_ADMIN" in (mapping(context.get("capabilities")).get("add") or ()):
@@ -365,7 +352,7 @@ def _seccomp(path: str, context: RawObject) -> Found:
     at = f"{path}.localhostProfile"
     if kind != "Localhost":
         if local is not None:
-            shown = checks.go_value(profile, Type="", LocalhostProfile=None)
+            shown = checks.go_value({**profile, "type": kind}, "Type LocalhostProfile")
             yield invalid(at, shown, _NOT_LOCAL.format("seccomp"))
     elif local is None:
         yield required(at, _LOCAL.format("seccomp"))

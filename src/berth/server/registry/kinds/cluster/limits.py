@@ -379,7 +379,7 @@ def _check_selector(spec: RawObject) -> Found:
         if scope not in usage.SCOPES:
             yield invalid(f"{path}.scopeName", scope, "unsupported scope")
         elif scope not in scopes and _strangers(str(scope), spec):
-            shown = [checks.go_value(one, ScopeName=None, Operator=None, Values=None) for one in items]
+            shown = [checks.go_value(one, "ScopeName Operator Values") for one in items]
             yield invalid(path, {"MatchExpressions": shown}, "unsupported scope applied to resource")
         scopes.add(scope)
         if scope in _ONLY_EXISTS and operator != EXISTS:
