@@ -244,7 +244,6 @@ def label(path: str, value: object, *, needed: bool = True) -> Found:
 
 def lifetime(path: str, seconds: int) -> Found:
     """How long a token holds."""
-    if seconds < _SHORTEST:
-        yield invalid(path, seconds, "may not specify a duration less than 10 minutes")
+    yield from at_least(path, seconds, _SHORTEST, "may not specify a duration less than 10 minutes")
     if seconds > _LONGEST:
         yield invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")

@@ -153,17 +153,13 @@ def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
             singular=str(names.get("singular") or kind.lower()),
             kind=kind,
             namespaced=spec.get("scope") == "Namespaced",
-            short_names=_strings(names.get("shortNames")),
-            categories=_strings(names.get("categories")),
+            short_names=tuple(items(names, "shortNames")),
+            categories=tuple(items(names, "categories")),
             subresources=frozenset(mapping(version, "subresources")) & {"status", "scale"},
         )
         for version in mappings(spec, "versions")
         if version.get("served")
     )
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    return tuple(item for item in items(value) if isinstance(item, str))
 
 
 @dataclass(eq=False)

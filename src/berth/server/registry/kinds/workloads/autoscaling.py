@@ -35,10 +35,8 @@ class AutoscalerStrategy(Strategy):
         spec = mapping(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         yield from at_least("spec.minReplicas", least, 1)
-        if most == 0:
-            yield required("spec.maxReplicas", "must be set and greater than 0")
-        else:
-            yield from at_least("spec.maxReplicas", most, 1)
+        yield from has("spec", spec, "maxReplicas", detail="must be set and greater than 0")
+        yield from at_least("spec.maxReplicas", most or 1, 1)
         if isinstance(least, int):
             yield from at_least("spec.maxReplicas", most, least, _MORE_THAN_LEAST)
         yield from _reference_errors("spec.scaleTargetRef", mapping(spec, "scaleTargetRef"))
