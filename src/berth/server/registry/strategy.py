@@ -372,12 +372,10 @@ class Registry:
 
     def _serve(self, strategy: Strategy) -> None:
         resource = strategy.resource
-        schema = self.schemas.for_kind(*resource.gvk)
-        if strategy.stored_as is None:
-            endpoint = Endpoint(resource, strategy, self.store.bucket(resource.name), schema)
-        else:
-            keeper = self._builtin[strategy.stored_as]
-            endpoint = Endpoint(resource, strategy, keeper.bucket, schema, strategy.from_stored, keeper)
+        keeper = self._builtin[strategy.stored_as] if strategy.stored_as is not None else None
+        bucket = keeper.bucket if keeper is not None else self.store.bucket(resource.name)
+        show = strategy.from_stored if keeper is not None else None
+        endpoint = Endpoint(resource, strategy, bucket, self.schemas.for_kind(*resource.gvk), show, keeper)
         self._builtin[resource.group, resource.version, resource.plural] = endpoint
 
     def lookup(self, group: str, version: str, plural: str) -> Endpoint | None:

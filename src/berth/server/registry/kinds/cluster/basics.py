@@ -78,9 +78,8 @@ class NodeStrategy(Strategy):
 def topology_labels(registry: Registry, node: str) -> dict[str, str]:
     """What a pod is told about where it runs."""
     record = registry.bucket("nodes").newest(("", node))
-    if record is None:
-        return {}
-    return {key: record.labels[key] for key in _TOPOLOGY_LABELS if key in record.labels}
+    known = record.labels if record is not None else {}
+    return {key: known[key] for key in _TOPOLOGY_LABELS if key in known}
 
 
 # --- columns

@@ -20,7 +20,7 @@ from berth.kube.objects import Pod, RawObject
 from berth.kube.quota import usage
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.text.words import aggregated
-from berth.kube.validation.errors import Errors, FieldError
+from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import BAD_OPERATOR
 from berth.kube.validation.resources import check_amount
 from berth.kube.workloads.stored_templates import spell_amounts
@@ -97,12 +97,11 @@ class QuotaStrategy(Strategy):
         if set(new) != set(before):
             yield invalid("spec.scopes", new, checks.IMMUTABLE)
 
-    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
-        status = mapping(obj, "status")
-        listed = [(f"status.{name}", mapping(status.get(name))) for name in ("hard", "used")]
-        for _, amounts in listed:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> Found:
+        for name in ("hard", "used"):
+            amounts = mapping(obj, "status", name)
             spell_amounts(amounts)
-        return [error for path, amounts in listed for error in _check_list(path, amounts)]
+            yield from _check_list(f"status.{name}", amounts)
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
         quotas.recount(registry, obj["metadata"]["namespace"])
