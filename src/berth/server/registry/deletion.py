@@ -10,7 +10,7 @@ import time
 
 from berth.kube.objects import RawObject
 from berth.kube.times import seconds, stamp
-from berth.kube.validation.errors import NOT_SUPPORTED, FieldError
+from berth.kube.validation.errors import unsupported
 from berth.kube.well_known import FOREGROUND_DELETION, ORPHAN_DEPENDENTS
 from berth.server import errors
 from berth.server.registry import writes
@@ -19,7 +19,7 @@ from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.writes import Write
 from berth.server.storage.bucket import Record, decode
 
-_POLICIES = {"Foreground": FOREGROUND_DELETION, "Orphan": ORPHAN_DEPENDENTS, "Background": ""}
+_POLICIES = {"Foreground": FOREGROUND_DELETION, "Background": "", "Orphan": ORPHAN_DEPENDENTS}
 _TYPES = {
     "gracePeriodSeconds": int,
     "propagationPolicy": str,
@@ -46,8 +46,7 @@ def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
         detail = "orphanDependents and deletionPropagation cannot be both set"
         found.append(invalid("propagationPolicy", policy, detail))
     elif policy is not None and policy not in _POLICIES:
-        detail = 'supported values: "Foreground", "Background", "Orphan", "nil"'
-        found.append(FieldError("propagationPolicy", NOT_SUPPORTED, detail, policy))
+        found.append(unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
     if options.get("dryRun") not in (None, [], ["All"]):
         found += one_of("dryRun", options["dryRun"], ("All",))
     if found:
