@@ -25,7 +25,6 @@ IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
-_BACKSTEPS = "must not contain '..'"
 _SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
 
 
@@ -212,7 +211,7 @@ def outside(path: str, value: object) -> Found:
 
 def without_backsteps(path: str, value: str) -> Found:
     if ".." in value.split("/"):
-        yield invalid(path, value, _BACKSTEPS)
+        yield invalid(path, value, "must not contain '..'")
 
 
 def descending(path: str, value: str) -> Found:

@@ -23,7 +23,6 @@ from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.users import Intent
 from berth.server.storage.bucket import Record, decode, encode
 
-_UNCONDITIONAL = "must be specified for an update"
 _WHATEVER = object()  # there may be in the place of an object
 
 
@@ -174,7 +173,7 @@ def _check_fresh(endpoint: Endpoint, meta: RawObject, record: Record) -> None:
     version = meta.get("resourceVersion")
     if version in (None, "", "0"):
         if endpoint.strategy.needs_version:
-            problem = invalid("metadata.resourceVersion", 0, _UNCONDITIONAL)
+            problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise errors.invalid(resource, name, [problem])
     elif version != str(record.rv):
         raise errors.conflict(resource, name)

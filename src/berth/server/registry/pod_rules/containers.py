@@ -22,7 +22,6 @@ _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _READ_ONLY = ("Disabled", "Enabled", "IfPossible")
 _RESIZED, _RESIZE = ("cpu", "memory"), ("NotRequired", "RestartContainer")
-_SIDECAR = "may not be set for init containers without restartPolicy=Always"
 _HEADER = re.compile("[-A-Za-z0-9]+").fullmatch
 _NO_HEADER = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', "
@@ -75,7 +74,9 @@ def container_errors(path: str, container: RawObject, pod: PodContext, *, init: 
     if init and container.get("restartPolicy") != "Always":
         for name in ("lifecycle", *_PROBES):
             if container.get(name) is not None:
-                yield forbidden(f"{path}.{name}", _SIDECAR)
+                yield forbidden(
+                    f"{path}.{name}", "may not be set for init containers without restartPolicy=Always"
+                )
         return
     for name in ("postStart", "preStop"):
         hook = mapping(container.get("lifecycle")).get(name)

@@ -27,7 +27,6 @@ _PARTS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-_DOCKER = "kubernetes.io/docker"
 _GO_WORDS = (
     ("Expecting value", "looking for beginning of value"),
     ("Expecting property name", "looking for beginning of object key string"),
@@ -118,7 +117,7 @@ def _missing_parts(secret: RawObject, data: RawObject) -> Found:
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         missing = ["ssh-privatekey"]
     yield from (required(f"data[{name}]") for name in missing)
-    for name in _PARTS.get(kind, ()) if kind.startswith(_DOCKER) else ():
+    for name in _PARTS.get(kind, ()) if kind.startswith("kubernetes.io/docker") else ():
         if name in data and (why := _unreadable(str(data[name]))):
             yield invalid(f"data[{name}]", "<secret contents redacted>", why)
 

@@ -48,19 +48,18 @@ class WorkloadStrategy(ControllerStrategy):
     """A workload's selector fits its template, and stays."""
 
     def check(self, obj: RawObject) -> Found:
-        spec = obj.get("spec") or {}
-        given, template = spec.get("selector"), spec.get("template") or {}
+        given, template = at(obj, "spec", "selector"), mapping(obj, *_TEMPLATE)
         if not isinstance(given, dict):
             return
         selector = parse_label_selector(checks.decode_as(given, LabelSelector))
         if selector.everything:
             yield invalid("spec.selector", given, f"empty selector is invalid for {obj['kind'].lower()}")
             return
-        labels = (template.get("metadata") or {}).get("labels") or {}
+        labels = mapping(template, "metadata", "labels")
         if not selector.matches(labels):
             detail = "`selector` does not match template `labels`"
             yield invalid("spec.template.metadata.labels", labels, detail)
-        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
+        policy = mapping(template, "spec").get("restartPolicy", "Always")
         yield from one_of("spec.template.spec.restartPolicy", policy, ("Always",), needed=False)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
