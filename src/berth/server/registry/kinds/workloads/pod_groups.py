@@ -153,6 +153,7 @@ def _drop(holder: RawObject, fields: Iterable[str]) -> None:
 
 # --- from one version to the other
 
+# The condition that says whether a group is scheduled, by version: an object has the one of its own.
 _CONDITIONS = {version.pod_group_api: version.pod_group_condition for version in VERSIONS.values()}
 
 
@@ -304,10 +305,6 @@ def _check_conditions(conditions: list[RawObject]) -> Found:
 # --- columns
 
 
-# Of every version: an object has the one of its own.
-_GROUP_CONDITIONS = tuple(version.pod_group_condition for version in VERSIONS.values())
-
-
 def _group_workload(group: RawObject, _: float) -> str:
     older = at(group, "spec", "podGroupTemplateRef", "workload", "workloadName")
     return str(at(group, "spec", "workloadRef", "workloadName") or older or NONE)
@@ -315,7 +312,7 @@ def _group_workload(group: RawObject, _: float) -> str:
 
 def _group_status(group: RawObject, _: float) -> str:
     disrupted = fields.condition(group, DISRUPTION_TARGET)
-    scheduled = next(filter(None, (fields.condition(group, each) for each in _GROUP_CONDITIONS)), None)
+    scheduled = next(filter(None, (fields.condition(group, each) for each in _CONDITIONS.values())), None)
     if disrupted:
         return str(disrupted.get("reason", ""))
     if not scheduled:
