@@ -32,7 +32,6 @@ from berth.server.storage.bucket import decode
 from berth.server.tables import AGE, CREATED_AT, NAME, Column
 
 GROUP = "rbac.authorization.k8s.io"
-_VERSION = f"{GROUP}/v1"
 _ACCOUNT = "ServiceAccount"
 _PATHS_IN_NAMESPACE = "namespaced rules cannot apply to non-resource URLs"
 _NO_SELECTOR = "at least one clusterRoleSelector required if aggregationRule is non-nil"
@@ -81,7 +80,7 @@ class RoleStrategy(Strategy):
         if not _is_granting(obj, old, user) or authorize(registry, user, asked).allowed:
             return
         why = _excess(registry, self.resource.plural, obj, user, mappings(obj, "rules"))
-        aggregates = _selectors(obj) or (old is not None and _selectors(old))
+        aggregates = _selectors(obj) or _selectors(old or {})
         if not why and aggregates and _excess(registry, self.resource.plural, obj, user, EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
         if why:
@@ -185,7 +184,7 @@ _BINDING_COLUMNS = (
 GROUP_PRIORITIES = {GROUP: 17_000}
 STRATEGIES = tuple(
     strategy(
-        served(_VERSION, kind, namespaced=not kind.startswith("Cluster")),
+        served(f"{GROUP}/v1", kind, namespaced=not kind.startswith("Cluster")),
         columns=columns,
         name_errors=checks.path_segment_errors,
         generation=False,
