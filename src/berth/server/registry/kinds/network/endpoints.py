@@ -131,6 +131,15 @@ def _ready_addresses(obj: RawObject, _: float) -> str:
     return listed(found)
 
 
+def _slice_ports(obj: RawObject, _: float) -> str:
+    return listed([str(fields.at(each, "port") or "*") for each in items(obj, "ports")], UNSET)
+
+
+def _slice_addresses(obj: RawObject, _: float) -> str:
+    found = [str(host) for each in items(obj, "endpoints") for host in items(each, "addresses")]
+    return listed(found, UNSET)
+
+
 GROUP_PRIORITIES = {"discovery.k8s.io": 16_200}
 STRATEGIES = (
     EndpointsStrategy(
@@ -145,19 +154,8 @@ STRATEGIES = (
         columns=(
             NAME,
             Column("AddressType", text("addressType")),
-            Column(
-                "Ports",
-                lambda obj, _: listed(
-                    [str(fields.at(each, "port") or "*") for each in items(obj, "ports")], UNSET
-                ),
-            ),
-            Column(
-                "Endpoints",
-                lambda obj, _: listed(
-                    [str(host) for each in items(obj, "endpoints") for host in items(each, "addresses")],
-                    UNSET,
-                ),
-            ),
+            Column("Ports", _slice_ports),
+            Column("Endpoints", _slice_addresses),
             AGE,
         ),
         needs_version=True,
