@@ -207,32 +207,29 @@ class _Resources(NamedTuple):
 def default_pod(registry: Registry, pod: RawObject) -> None:
     """Give the containers of a new pod what the LimitRanges of its namespace say, in place."""
     for item in _limit_ranges(registry, pod["metadata"]["namespace"]):
-        limits: RawObject = {}
-        requests: RawObject = {}
+        defaults: dict[str, RawObject] = {"request": {}, "limit": {}}
         for bounds in item:
             if bounds.get("type") == _CONTAINER:
-                requests |= mapping(bounds, "defaultRequest")
-                limits |= mapping(bounds, "default")
+                defaults["request"] |= mapping(bounds, "defaultRequest")
+                defaults["limit"] |= mapping(bounds, "default")
         told = [
             text
             for kind, name in (("container", "containers"), ("init container", "initContainers"))
             for container in mappings(pod["spec"].get(name))
-            for text in _default_container(kind, container, requests, limits)
+            for text in _default_container(kind, container, defaults)
         ]
         if told:
             said = {_ANNOTATION: f"LimitRanger plugin set: {'; '.join(told)}"}
             pod["metadata"]["annotations"] = {**annotations_of(pod), **said}
 
 
-def _default_container(
-    kind: str, container: RawObject, requests: RawObject, limits: RawObject
-) -> Iterator[str]:
+def _default_container(kind: str, container: RawObject, defaults: dict[str, RawObject]) -> Iterator[str]:
     resources = container.setdefault("resources", {})
-    for word, name, amounts in (("request", "requests", requests), ("limit", "limits", limits)):
-        known = mapping(resources.get(name))
+    for word, amounts in defaults.items():
+        known = mapping(resources.get(f"{word}s"))
         added = sorted(amounts.keys() - known.keys())
         if added:
-            resources[name] = {**amounts, **known}
+            resources[f"{word}s"] = {**amounts, **known}
             yield f"{', '.join(added)} {word} for {kind} {container.get('name')}"
 
 
