@@ -37,12 +37,12 @@ def check_envelope(registry: Registry, endpoint: Endpoint, obj: RawObject) -> No
         raise errors.bad_request("Object 'apiVersion' is missing")
     if api_version == resource.api_version and kind == resource.kind:
         return
-    group, _, version = api_version.rpartition("/")
-    if api_version != resource.api_version and kind == resource.kind:
+    if kind == resource.kind:
         raise errors.bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
+    group, _, version = api_version.rpartition("/")
     if (group, version, kind) not in {each.gvk for each in registry.resources()}:
         raise errors.bad_request(f'no kind "{kind}" is registered for version "{api_version}" in scheme')
     raise errors.bad_request(

@@ -134,9 +134,9 @@ def _priority_class(registry: Registry, name: str) -> RawObject | None:
         return decode(record.data) if record is not None else None
     if not bucket.queued and len(bucket.records) <= len(SYSTEM_CLASSES):
         return None  # only those of the system, and they are nobody's default
-    classes = [decode(record.data) for record in bucket.newest_in("")]
-    defaults = [entry for entry in classes if entry.get("globalDefault")]
-    return min(defaults, key=lambda entry: entry.get("value", 0)) if defaults else None
+    classes = (decode(record.data) for record in bucket.newest_in(""))
+    defaults = (entry for entry in classes if entry.get("globalDefault"))
+    return min(defaults, key=lambda entry: entry.get("value", 0), default=None)
 
 
 # --- what a pod gets of its RuntimeClass
