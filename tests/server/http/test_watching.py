@@ -46,6 +46,18 @@ def test_resumes_from_a_version(client: Client, space: str) -> None:
     assert versions == sorted(versions)
 
 
+def test_resumes_from_a_version_to_come(client: Client, space: str) -> None:
+    """Who has seen more than this server, as before a restore, is sent only what comes after that."""
+    maps = f"{space}/configmaps"
+    start = int(_version(client, maps)) + 2
+    with client.watching(maps, resourceVersion=str(start)) as watch:
+        made = [client.made(maps, config_map(name)) for name in ("a", "b", "c", "d", "e")]
+        versions = {each["metadata"]["name"]: int(each["metadata"]["resourceVersion"]) for each in made}
+        later = [("ADDED", name) for name, version in versions.items() if version > start]
+        assert 0 < len(later) < len(made)
+        assert watch.names(len(later)) == later
+
+
 def test_initial_events_end_with_a_bookmark(client: Client, space: str) -> None:
     """sendInitialEvents: the state, then a bookmark that says it was all."""
     maps = f"{space}/configmaps"

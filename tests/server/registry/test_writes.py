@@ -159,6 +159,15 @@ def test_defaults(client: Client, space: str) -> None:
     assert spec["template"]["spec"]["schedulerName"] == "default-scheduler"
 
 
+def test_half_of_what_is_kept_of_claims_is_completed(client: Client, space: str) -> None:
+    """A StatefulSet that says what becomes of claims when it is scaled keeps them when it is deleted."""
+    policy = {"whenScaled": "Delete"}
+    body = deployment(serviceName="s", persistentVolumeClaimRetentionPolicy=policy) | {"kind": "StatefulSet"}
+    made = client.made(_apps(space).replace("deployments", "statefulsets"), body)
+    completed = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    assert made["spec"]["persistentVolumeClaimRetentionPolicy"] == completed
+
+
 def test_selector_rules(client: Client, space: str) -> None:
     """A Deployment's selector must match its template and cannot change."""
     wrong = deployment(selector={"matchLabels": {"app": "other"}})

@@ -40,6 +40,7 @@ class ClientWatcher:
     """Collects what one client is to be sent."""
 
     def __init__(self, shape: AnswerShape, namespace: str, match: Match) -> None:
+        self.since = 0  # the client has seen all up to this version, which may not have come yet
         self._shape = shape
         self._namespace = namespace
         self._match = None if match.everything else match
@@ -68,7 +69,7 @@ class ClientWatcher:
 
     def _kind(self, event: WatchEvent) -> str | None:
         """What the change is to this watcher; None if it is nothing."""
-        if self._namespace and event.record.key[0] != self._namespace:
+        if event.record.rv <= self.since or (self._namespace and event.record.key[0] != self._namespace):
             return None
         return event.type if self._match is None else self._seen(event, self._match)
 
@@ -168,6 +169,7 @@ class _Start:
 
     initial: Sequence[Record] = ()
     missed: Sequence[WatchEvent] = ()
+    since: int = 0  # a version of which the client asks for what comes later
     announced: int | None = None  # the version in a bookmark after the initial state
     error: StatusError | None = None
 
@@ -181,6 +183,7 @@ async def watch(request: ApiRequest, send: Send) -> None:
     lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
     watcher = ClientWatcher(shape, request.address.namespace, match)
     start = _start(request)
+    watcher.since = start.since
     endpoint.bucket.listeners.add(watcher)  # no await since the state was looked at
     watchers.inc()
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
@@ -233,7 +236,7 @@ def _start(request: ApiRequest) -> _Start:
     if not bucket.history.reaches(asked):
         message = f"too old resource version: {asked} ({bucket.history.trimmed})"
         return _Start(error=errors.expired(message))
-    return _Start(missed=bucket.history.after(asked))
+    return _Start(missed=bucket.history.after(asked), since=asked)
 
 
 async def _frames(
@@ -266,6 +269,6 @@ async def _frames(
             break
         if now >= due and not watcher.buffer:
             due = now + interval
-            if bookmarks:
+            if bookmarks and state.registry.store.rv > watcher.since:
                 yield watcher.bookmark(state.registry.store.rv)
         await watcher.wait(min(ends, due) - loop.time())

@@ -230,7 +230,10 @@ def unreserved(path: str, value: str) -> Found:
 
 def go_value(held: Mapping[str, object], fields: str) -> dict[str, object]:
     """An object as upstream's messages show one: by its Go fields in order, also those not set."""
-    return {field: held.get(field[0].lower() + field[1:]) for field in fields.split()}
+    names_in_json = {"SELinuxOptions": "seLinuxOptions"}
+    return {
+        field: held.get(names_in_json.get(field, field[0].lower() + field[1:])) for field in fields.split()
+    }
 
 
 def subdomain(path: str, value: object, *, needed: bool = True) -> Found:

@@ -153,6 +153,11 @@ def test_a_secret_is_filled_with_a_token(client: Client, space: str) -> None:
     assert me(client, text)[0] == 201
     client.delete(f"{space}/secrets/t")
     assert me(client, text)[0] == 401
+    client.made(f"{space}/secrets", body)
+    again = base64.b64decode(client.get(f"{space}/secrets/t").json["data"]["token"]).decode()
+    assert (me(client, text)[0], me(client, again)[0]) == (401, 201)
+    client.patch(f"{space}/secrets/t", {"data": {"token": base64.b64encode(b"another").decode()}})
+    assert me(client, again)[0] == 401
     ghost = {**body, "metadata": {"name": "g", "annotations": {"kubernetes.io/service-account.name": "g"}}}
     client.post(f"{space}/secrets", ghost)
     assert client.get(f"{space}/secrets/g").status == 404

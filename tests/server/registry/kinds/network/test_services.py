@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from berth.server.registry.kinds.network import services
 from tests.support.api.client import Client, Json
 
 
@@ -31,6 +32,19 @@ def test_node_ports_are_found_and_kept(client: Client, space: str) -> None:
     assert "The range of valid ports is 30000-32767" in client.post(f"{space}/services", low).message
     assert client.delete(f"{space}/services/s").status == 200
     assert client.post(f"{space}/services", taken).status == 201
+
+
+def test_there_are_only_so_many_node_ports(
+    client: Client, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all are taken one more Service is refused in a sentence."""
+    monkeypatch.setattr(services, "_NODE_PORTS", range(32_700, 32_701))
+    assert client.post(f"{space}/services", service(kind="NodePort")).status == 201
+    answer = client.post(f"{space}/services", service("t", "NodePort"))
+    assert (answer.status, answer.message) == (
+        500,
+        "Internal error occurred: failed to allocate a nodePort: range is full",
+    )
 
 
 def test_another_type_leaves_things_behind(client: Client, space: str) -> None:

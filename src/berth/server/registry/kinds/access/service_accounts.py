@@ -7,6 +7,7 @@ pkg/registry/core/serviceaccount/storage/token.go.
 
 from __future__ import annotations
 
+import base64
 import hmac
 import time
 from collections.abc import Iterator
@@ -225,7 +226,10 @@ def bearer(registry: Registry, token: str, audiences: list[str] | None = None) -
     kept = registry.bucket("secrets").newest((account.key[0], secret))
     if kept is None or claims.get("kubernetes.io/serviceaccount/service-account.uid") != account.uid:
         return None
-    return _user(account, {})
+    # A Secret of that name made anew, or with another token, ends this one.
+    stored = str(mapping(decode(kept.data), "data").get("token"))
+    is_kept = hmac.compare_digest(stored.encode(), base64.b64encode(token.encode()))
+    return _user(account, {}) if is_kept and ISSUER in (audiences or [ISSUER]) else None
 
 
 def _with_claims(registry: Registry, account: Record, claims: Claims, audiences: list[str]) -> User | None:

@@ -12,7 +12,7 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation.containers import PROTOCOLS
 from berth.kube.validation.errors import DUPLICATE, FieldError
-from berth.server import fields
+from berth.server import errors, fields
 from berth.server.fields import items, mapping, mappings
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, forbidden, invalid, numbered, once, one_of, required
@@ -131,9 +131,10 @@ class ServiceStrategy(Strategy):
                 yield invalid(f"{path}.nodePort", given, _OUT_OF_RANGE)
             elif given and (given, protocol) in taken:
                 yield invalid(f"{path}.nodePort", given, "provided port is already allocated")
-            port["nodePort"] = given or next(
-                free for free in _NODE_PORTS if not {(free, "TCP"), (free, "UDP"), (free, "SCTP")} & taken
-            )
+            used = {number for number, _ in taken}
+            port["nodePort"] = given or next((free for free in _NODE_PORTS if free not in used), None)
+            if port["nodePort"] is None:
+                raise errors.internal("failed to allocate a nodePort: range is full")
             taken.add((port["nodePort"], protocol))
 
 

@@ -23,6 +23,7 @@ from berth.server.tables import AGE, NAME, NONE, Column, containers, count, labe
 
 _TEMPLATE = ("spec", "template")
 _ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
+_RETENTION = "persistentVolumeClaimRetentionPolicy"
 
 
 def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
@@ -41,6 +42,8 @@ class ControllerStrategy(TemplatedStrategy):
             held = spec.setdefault(name, copy.deepcopy(value))
             if name in _ROLLOUTS and held.setdefault("type", _ROLLING) == _ROLLING:
                 held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
+            elif name == _RETENTION:
+                spec[name] = {**value, **held}
         default_template(spec)
 
 
@@ -165,7 +168,7 @@ STRATEGIES = (
             "revisionHistoryLimit": 10,
             "podManagementPolicy": "OrderedReady",
             "updateStrategy": _rolling(partition=0),
-            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+            _RETENTION: {"whenDeleted": "Retain", "whenScaled": "Retain"},
         },
         first_status={"replicas": 0, "availableReplicas": 0},
     ),
