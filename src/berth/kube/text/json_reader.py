@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 _MAX_DIGITS = 1000
 _MOST_REPEATED = 100  # paths of keys that are told
 _byte_position = re.compile(r"\(byte (\d+)\)")
+# What decoders raise over a text that is no JSON, or that they cannot take.
+_FAILURES = (msgspec.DecodeError, json.JSONDecodeError, RecursionError, UnicodeDecodeError)
 
 
 class JsonError(MalformedTextError):
@@ -77,10 +79,8 @@ def decode(text: bytes | msgspec.Raw, kind: type[_T]) -> _T:
     except msgspec.ValidationError:
         # The slow way: without nulls it may be one; if not, the error tells the field.
         return convert(without_nulls(to_builtins(text)), kind)
-    except msgspec.DecodeError as error:
-        raise _malformed(error, text) from None
-    except (RecursionError, UnicodeDecodeError) as error:
-        raise _unusable(error) from None
+    except _FAILURES as error:
+        raise _explained(error, text) from None
 
 
 def to_builtins(text: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - whatever the JSON holds
@@ -90,22 +90,12 @@ def to_builtins(text: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - whatever th
         JsonError: this is not JSON.
     """
     try:
-        return msgspec.json.decode(text)
-    except msgspec.ValidationError:  # a number is out of range
-        return _exactly(text)
-    except msgspec.DecodeError as error:
-        raise _malformed(error, text) from None
-    except (RecursionError, UnicodeDecodeError) as error:
-        raise _unusable(error) from None
-
-
-def _exactly(text: bytes | msgspec.Raw) -> object:
-    try:
-        return json.loads(bytes(memoryview(text)), parse_float=_float, parse_int=_int)
-    except json.JSONDecodeError as error:
-        raise JsonError(error.msg, error.lineno) from None
-    except (RecursionError, UnicodeDecodeError) as error:
-        raise _unusable(error) from None
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.ValidationError:  # a number is out of range
+            return json.loads(bytes(memoryview(text)), parse_float=_float, parse_int=_int)
+    except _FAILURES as error:
+        raise _explained(error, text) from None
 
 
 def _float(text: str) -> float | str:
@@ -163,8 +153,8 @@ def repeated_keys(text: bytes | msgspec.Raw) -> list[str]:
         _keys.decode(written)
     except _RepeatedKey:
         return list(told(_paths_of_repeated(_pairs.decode(written)), _MOST_REPEATED, len))
-    except (RecursionError, UnicodeDecodeError) as error:
-        raise _unusable(error) from None
+    except _FAILURES as error:
+        raise _explained(error, text) from None
     return []
 
 
@@ -192,11 +182,14 @@ def _path(way: _Way | None) -> str:
 # --- errors -------------------------------------------------------------------------------------
 
 
-def _unusable(error: RecursionError | UnicodeDecodeError) -> JsonError:
-    return JsonError(TOO_DEEP if isinstance(error, RecursionError) else "not UTF-8 text")
-
-
-def _malformed(error: msgspec.DecodeError, text: bytes | msgspec.Raw) -> JsonError:
+def _explained(error: Exception, text: bytes | msgspec.Raw) -> JsonError:
+    """One of the failures, in words and with its line."""
+    if isinstance(error, RecursionError):
+        return JsonError(TOO_DEEP)
+    if isinstance(error, UnicodeDecodeError):
+        return JsonError("not UTF-8 text")
+    if isinstance(error, json.JSONDecodeError):
+        return JsonError(error.msg, error.lineno)
     detail = str(error).removeprefix("JSON is malformed: ")
     position = _byte_position.search(detail)
     if position is None:

@@ -40,13 +40,10 @@ _FLOAT_END = 10**308
 
 _TAG = "tag:yaml.org,2002:"
 MERGE_KEY = "<<"
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
-_FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
 _WORDS: dict[str, object] = {
-    **dict.fromkeys(_NULL, None),
-    **dict.fromkeys(_TRUE, True),
-    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
@@ -235,9 +232,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> object:
 def _plain(text: str) -> object:
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] not in _NUMBER_START:
-        return text
-    if len(text) > _MAX_DIGITS:
+    if text[0] not in _NUMBER_START or len(text) > _MAX_DIGITS:
         return text
     if _integer(text):
         return _parse_int(text.replace("_", ""))
@@ -249,12 +244,7 @@ def _plain(text: str) -> object:
 
 def _parse_int(text: str) -> int:
     """The integer with all its digits; Kubernetes' reader would round those beyond 64 bits."""
-    sign = -1 if text.startswith("-") else 1
     digits = text.lstrip("+-")
     if digits.startswith(("0x", "0b", "0o")):
-        value = int(digits, 0)
-    elif digits.startswith("0") and len(digits) > 1:
-        value = int(digits, 8)
-    else:
-        value = int(digits)
-    return sign * value
+        return int(text, 0)
+    return int(text, 8 if digits.startswith("0") else 10)
