@@ -21,7 +21,7 @@ from berth.eviction import (
 )
 from berth.eviction.reports import BROKEN, EVENTS, EVICTED, EVICTING, FAILURES, HALTED, REFUSED
 from berth.kube.gates import FeatureGates
-from berth.kube.manifests.manifest import load, problems
+from berth.kube.manifests.manifest import load
 from berth.kube.well_known import RELEASE_ANNOTATION
 from berth.live.component.lifecycle import ComponentSettings
 from berth.live.logs import v
@@ -35,6 +35,7 @@ from tests.support.cli.documents import (
     manifests,
     page,
 )
+from tests.support.manifests.problems import problems
 
 PAGE = page("eviction.md")
 

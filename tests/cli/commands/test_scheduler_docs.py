@@ -10,12 +10,13 @@ import yaml
 from berth.cli.commands.scheduler import command
 from berth.engine.state.options import Options
 from berth.kube.manifests import kinds
-from berth.kube.manifests.manifest import load, problems
+from berth.kube.manifests.manifest import load
 from berth.metrics import LabelledMetric
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.queue import FLUSH, PENDING, SchedulingPhase
 from berth.scheduler.state import SchedulerSettings
 from tests.support.cli.documents import assert_flags_documented, cells, manifests, page
+from tests.support.manifests.problems import problems
 
 PAGE = page("scheduler.md")
 

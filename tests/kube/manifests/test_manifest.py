@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from berth.kube.manifests.manifest import Manifest, ManifestError, load, problems
+from berth.kube.manifests.manifest import Manifest, ManifestError, load
 from berth.kube.objects import Node, Pod, Service, Workload
 from tests.kube.written import written
+from tests.support.manifests.problems import problems
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from berth.kube.manifests.manifest import ManifestError, load, problems
+from berth.kube.manifests.manifest import ManifestError, load
 from tests.kube.written import written
+from tests.support.manifests.problems import problems
 
 
 def test_storage_objects_have_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,16 +19,12 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from berth.kube.defaults import taken_in
-from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.manifests import kinds
 from berth.kube.manifests.unreadable import unreadable_field
-from berth.kube.objects import KubeObject, Pod, RawObject
+from berth.kube.objects import KubeObject, RawObject
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, DecodeError, YamlError, convert, show, without_nulls
 from berth.kube.text.near import possible
-from berth.kube.validation.errors import FieldError
-from berth.kube.validation.objects import validate
 
 Progress = Callable[[int, int], None]  # told how much is done, and how much there is in all
 ManifestKey = tuple[str, str, str | None, str]  # group, kind, namespace, name
@@ -120,7 +116,7 @@ class Manifest:
         return f"{self.source.file}: {self.title}"
 
 
-_Found = Manifest | ManifestError
+_Entry = Manifest | ManifestError
 
 
 def title(kind: str, namespace: str | None, name: str) -> str:
@@ -176,7 +172,7 @@ def listed(items: Iterable[msgspec.Raw], kind: str, api_version: str, server: st
             raise ManifestError(f"{server}: {TOO_DEEP}") from None
 
 
-def _until_error(objects: Iterator[_Found]) -> Iterator[_Found]:
+def _until_error(objects: Iterator[_Entry]) -> Iterator[_Entry]:
     """The objects up to one that cannot be used, and what is wrong with that."""
     try:
         yield from objects
@@ -186,19 +182,6 @@ def _until_error(objects: Iterator[_Found]) -> Iterator[_Found]:
 
 def _report(progress: Progress, before: int, total: int, within: int) -> None:
     progress(before + within, total)
-
-
-def problems(
-    manifests: Iterable[Manifest], gates: FeatureGates = DEFAULT_GATES
-) -> Iterator[tuple[Manifest, FieldError]]:
-    """What the API server would object to, pods being defaulted as it would do first."""
-    for manifest in manifests:
-        view = manifest.object
-        if isinstance(view, Pod):
-            view = taken_in(view)
-        if view is not None:
-            for error in validate(view, gates):
-                yield manifest, error
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -255,7 +238,7 @@ def _content(file: str, stdin: BinaryIO | None) -> bytes:
         raise ManifestError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _read(file: str, content: bytes, report: _Report | None) -> Iterator[_Found]:
+def _read(file: str, content: bytes, report: _Report | None) -> Iterator[_Entry]:
     name = STANDARD_INPUT if file == STDIN else file
     try:
         yield from _read_any(file, name, content, report)
@@ -263,7 +246,7 @@ def _read(file: str, content: bytes, report: _Report | None) -> Iterator[_Found]
         raise ManifestError(f"{name}: {TOO_DEEP}") from None
 
 
-def _read_any(file: str, name: str, content: bytes, report: _Report | None) -> Iterator[_Found]:
+def _read_any(file: str, name: str, content: bytes, report: _Report | None) -> Iterator[_Entry]:
     for beginning, what in _NO_TEXT.items():
         if content.startswith(beginning):
             raise ManifestError(f"{name}: it is {what}")
@@ -287,7 +270,7 @@ def _read_any(file: str, name: str, content: bytes, report: _Report | None) -> I
     yield from _read_yaml(name, content, report)
 
 
-def _read_yaml(name: str, content: bytes, report: _Report | None) -> Iterator[_Found]:
+def _read_yaml(name: str, content: bytes, report: _Report | None) -> Iterator[_Entry]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -312,7 +295,7 @@ def _read_yaml(name: str, content: bytes, report: _Report | None) -> Iterator[_F
 
 def _from_json(
     text: bytes | msgspec.Raw, head: json_reader.Head, source: Source, report: _Report | None = None
-) -> Iterator[_Found]:
+) -> Iterator[_Entry]:
     kind, api_version = _identity(head.kind, head.api_version, source)
     item_kind = kinds.item_kind(kind)
     items = json_reader.items(head) if item_kind is not None else None
@@ -332,7 +315,7 @@ def _from_json(
         yield from _until_error(_from_json_item(item, item_kind, api_version, place))
 
 
-def _from_json_item(item: msgspec.Raw, item_kind: str, api_version: str, place: Source) -> Iterator[_Found]:
+def _from_json_item(item: msgspec.Raw, item_kind: str, api_version: str, place: Source) -> Iterator[_Entry]:
     try:
         head = json_reader.head(item)
     except (DecodeError, json_reader.JsonError) as error:
@@ -366,7 +349,7 @@ def _refuse_items(fields: Mapping[str, object], source: Source) -> None:
             raise ManifestError(f"{source}: {key}: unknown field; did you mean items?")
 
 
-def _from_value(value: Any, source: Source) -> Iterator[_Found]:  # noqa: ANN401 - whatever the YAML holds
+def _from_value(value: Any, source: Source) -> Iterator[_Entry]:  # noqa: ANN401 - whatever the YAML holds
     if not isinstance(value, dict):
         raise _at(source, f"expected an object with apiVersion and kind, got {show(value)}", foreign=True)
     kind, api_version = _identity(value.get("kind"), value.get("apiVersion"), source)
@@ -485,7 +468,7 @@ def _with_generated_name(manifest: Manifest, counts: dict[tuple[str, str | None,
     return _replace(manifest, name=name, object=replace(view, metadata=replace(view.metadata, name=name)))
 
 
-def _once(manifest: Manifest, seen: dict[ManifestKey, Manifest]) -> _Found:
+def _once(manifest: Manifest, seen: dict[ManifestKey, Manifest]) -> _Entry:
     if manifest.object is not None:
         first = seen.setdefault(manifest.key, manifest)
         if first is not manifest:
