@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable
+from functools import partial
 
 from berth.kube.amounts import quantity
 from berth.kube.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, SchemaNode
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
-_TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
-_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _time = re.compile(
     r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
     r"([.,]\d+)?(Z|[+-]([01]\d|2[0-4]):[0-5]\d)"
@@ -94,15 +94,9 @@ def _is_int(value: object, form: str) -> bool:
 
 
 def _mistake(value: object, node: SchemaNode) -> str | None:
-    match node.format:
-        case "int-or-string":
-            return _int_or_string_mistake(value)
-        case "quantity":
-            return _quantity_mistake(value)
-        case "date-time" | "micro-time":
-            return _time_mistake(value, node.format)
-        case "byte":
-            return _bytes_mistake(value)
+    mistake_of = _MISTAKES.get(node.format)
+    if mistake_of is not None:
+        return mistake_of(value)
     return None if isinstance(value, str) else ""
 
 
@@ -123,12 +117,11 @@ def _quantity_mistake(value: object) -> str | None:
     return None
 
 
-def _time_mistake(value: object, form: str) -> str | None:
+def _time_mistake(value: object, layout: str = "2006-01-02T15:04:05Z07:00") -> str | None:
     if not isinstance(value, str):
         return f"json: cannot unmarshal {json_type(value)} into Go value of type string"
     if _time(value):
         return None
-    layout = _MICRO_LAYOUT if form == MICRO_TIME else _TIME_LAYOUT
     return f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
 
 
@@ -141,3 +134,12 @@ def _bytes_mistake(value: object) -> str | None:
         first = re.search(r"[^A-Za-z0-9+/]", value)
         return f"illegal base64 data at input byte {first.start() if first else len(value)}"
     return None
+
+
+_MISTAKES: dict[str, Callable[[object], str | None]] = {
+    INT_OR_STRING: _int_or_string_mistake,
+    QUANTITY: _quantity_mistake,
+    TIME: _time_mistake,
+    MICRO_TIME: partial(_time_mistake, layout="2006-01-02T15:04:05.000000Z07:00"),
+    BYTES: _bytes_mistake,
+}
