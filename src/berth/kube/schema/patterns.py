@@ -51,12 +51,10 @@ def compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2 has no types
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         said = error.args[0] if error.args else b""
-        what, _, where = (said.decode(errors="replace") if isinstance(said, bytes) else str(said)).partition(
-            ": "
-        )
-        raise PatternError(
-            f"error parsing regexp: {_GO_WORDS.get(what, what)}: `{where or pattern}`"
-        ) from None
+        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        what, _, where = text.partition(": ")
+        why = f"{_GO_WORDS.get(what, what)}: `{where or pattern}`"
+        raise PatternError(f"error parsing regexp: {why}") from None
 
 
 def searcher(pattern: str) -> Callable[[str], object]:

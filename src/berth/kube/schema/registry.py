@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, get_args
 
@@ -23,13 +23,12 @@ Gvk = tuple[str, str, str]
 _MOST_UNKNOWN = 100  # fields that upstream's decoder tells of, too
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """The schema of one kind."""
+    """The schema of one kind; `custom` is that of a custom resource as its definition gives it."""
 
-    def __init__(self, root: SchemaNode, *, custom: Mapping[str, Any] | None = None) -> None:
-        self.root = root
-        # The schema of a custom resource as its definition gives it, None for a built-in kind.
-        self.custom = custom
+    root: SchemaNode
+    custom: Mapping[str, Any] | None = None
 
     def conforms(self, obj: dict[str, Any]) -> bool:
         """Whether there are neither unknown fields nor wrong types: the quick answer for most objects."""

@@ -158,10 +158,9 @@ def _object(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldE
 
 def _metadata(schema: Mapping[str, Any], path: str, where: str) -> Iterator[FieldError]:
     """What stands for a whole object has kind, apiVersion and metadata of the usual types."""
-    whole = where == _ROOT or schema.get("x-kubernetes-embedded-resource")
-    properties = schema.get("properties") or {}
-    if not whole:
+    if where != _ROOT and not schema.get("x-kubernetes-embedded-resource"):
         return
+    properties = schema.get("properties") or {}
     for name, wanted in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
         inner = properties.get(name)
         if isinstance(inner, dict) and inner.get("type") != wanted:
