@@ -58,21 +58,17 @@ def change(
     names = evaluator.matching(limits_of(quota))
     if not names:
         return {}
-    used = [
+    new, old = (
         masked(evaluator.usage(seen, now), names)
         if seen is not None and is_about(quota, evaluator, seen)
         else {}
         for seen in (after, before)
-    ]
-    return difference(used[0], used[1])
+    )
+    return difference(new, old)
 
 
 def check_stated(quota: RawObject, evaluator: QuotaEvaluator, seen: Any) -> None:  # noqa: ANN401
-    """Refuse an object that a quota cannot judge.
-
-    Raises:
-        QuotaError: the object lacks what the quota limits, or the usage was not counted yet.
-    """
+    """Raise QuotaError for an object that lacks what a quota limits, and while its usage is not counted."""
     names = evaluator.matching(limits_of(quota))
     if not names or not is_about(quota, evaluator, seen):
         return
@@ -83,22 +79,14 @@ def check_stated(quota: RawObject, evaluator: QuotaEvaluator, seen: Any) -> None
 
 
 def check_counted(quota: RawObject, names: Iterable[str]) -> None:
-    """Refuse to charge a quota that does not say yet what is used of some resources.
-
-    Raises:
-        QuotaError: nobody has counted yet.
-    """
+    """Raise QuotaError if a quota does not say yet what is used of some resources."""
     if not used_of(quota).keys() >= set(names):
         name = quota["metadata"]["name"]
         raise QuotaError(f"status unknown for quota: {name}, resources: {','.join(sorted(names))}")
 
 
 def check_room(quota: RawObject, wanted: Amounts) -> None:
-    """Refuse what exceeds a quota.
-
-    Raises:
-        QuotaError: there is not so much left.
-    """
+    """Raise QuotaError if a quota has not so much left."""
     hard, used = limits_of(quota), used_of(quota)
     more = {name: amount for name, amount in wanted.items() if amount.unscaled > 0 and name in hard}
     over = [name for name, amount in more.items() if used.get(name, ZERO).plus(amount).exceeds(hard[name])]

@@ -55,15 +55,6 @@ TERMINATING, NOT_TERMINATING = "Terminating", "NotTerminating"
 BEST_EFFORT, NOT_BEST_EFFORT = "BestEffort", "NotBestEffort"
 PRIORITY_CLASS, CROSS_NAMESPACE = "PriorityClass", "CrossNamespacePodAffinity"
 VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
-SCOPES = (
-    TERMINATING,
-    NOT_TERMINATING,
-    BEST_EFFORT,
-    NOT_BEST_EFFORT,
-    PRIORITY_CLASS,
-    CROSS_NAMESPACE,
-    VOLUME_ATTRIBUTES_CLASS,
-)
 
 
 class ScopeRequirement(NamedTuple):
@@ -137,6 +128,7 @@ _JUDGES: dict[str, Callable[[PodSpec], bool]] = {
     BEST_EFFORT: _is_best_effort,
     NOT_BEST_EFFORT: lambda spec: not _is_best_effort(spec),
 }
+SCOPES = (*_JUDGES, PRIORITY_CLASS, CROSS_NAMESPACE, VOLUME_ATTRIBUTES_CLASS)
 
 
 # --- evaluators -----------------------------------------------------------------------------------
