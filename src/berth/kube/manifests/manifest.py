@@ -137,7 +137,7 @@ def load(
         ManifestError: something cannot be read, is not what it should be, or is there twice.
     """
     manifests: list[Manifest] = []
-    seen: dict[tuple[str, str, str | None, str], Manifest] = {}
+    seen: dict[ManifestKey, Manifest] = {}
     generated: dict[tuple[str, str | None, str], int] = {}
     files = _each_once(_files(paths))
     done, total = 0, sum(map(_size, files)) if progress else 0
@@ -276,18 +276,12 @@ def _read_yaml(name: str, content: bytes, report: _Report | None) -> Iterator[_E
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ManifestError(f"{name}: line {line}: not UTF-8 text") from None
-    documents = yaml_reader.read(text, report)
-    number = 0
-    while True:
-        try:
-            document = next(documents, None)
-        except YamlError as error:
-            raise ManifestError(f"{name}: not valid YAML: {error}") from None
-        if document is None:
-            return
-        number += 1
-        source = Source(name, number, line=document.line)
-        yield from _until_error(_from_value(document.value, source))
+    try:
+        for number, document in enumerate(yaml_reader.read(text, report), 1):
+            source = Source(name, number, line=document.line)
+            yield from _until_error(_from_value(document.value, source))
+    except YamlError as error:
+        raise ManifestError(f"{name}: not valid YAML: {error}") from None
 
 
 # --- objects --------------------------------------------------------------------------------------
