@@ -53,8 +53,8 @@ def default_pod(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     containers = _map_list(spec.containers, _default_container, host_network)
     init_containers = _map_list(spec.init_containers, _default_container, host_network)
     spec = changed(spec, containers=containers, init_containers=init_containers)
-    if spec.resources is not None and not version.pod_requests_completed:
-        spec = _default_pod_resources(spec, spec.resources, version)
+    if not version.pod_requests_completed:
+        spec = _default_pod_resources(spec, version)
     return changed(pod, spec=spec)
 
 
@@ -77,10 +77,9 @@ def default_namespace(namespace: Namespace) -> Namespace:
 def created(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     """The pod as the API server would store it on creation, if it is valid."""
     pod = merge_label_keys(default_pod(pod, version))
-    if pod.spec.resources is None or not version.pod_requests_completed:
+    if not version.pod_requests_completed:
         return pod
-    spec = _default_pod_resources(pod.spec, pod.spec.resources, version)
-    return changed(pod, spec=spec)
+    return changed(pod, spec=_default_pod_resources(pod.spec, version))
 
 
 def taken_in(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
@@ -125,9 +124,10 @@ def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
 # --- pod-level resources (KEP-2837) ----------------------------------------------------
 
 
-def _default_pod_resources(
-    spec: PodSpec, resources: ResourceRequirements, version: KubernetesVersion
-) -> PodSpec:
+def _default_pod_resources(spec: PodSpec, version: KubernetesVersion) -> PodSpec:
+    resources = spec.resources
+    if resources is None:
+        return spec
     try:
         limits = _pod_limits(spec, resources)
         requests = resources.requests
@@ -211,9 +211,7 @@ def _merge_pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str])
 
 def _merge_weighted(weighted: WeightedPodAffinityTerm, labels: Mapping[str, str]) -> WeightedPodAffinityTerm:
     term = weighted.pod_affinity_term
-    if term is None:
-        return weighted
-    return changed(weighted, pod_affinity_term=_merge_keys(term, labels))
+    return weighted if term is None else changed(weighted, pod_affinity_term=_merge_keys(term, labels))
 
 
 def _merge_keys(holder: _H, labels: Mapping[str, str]) -> _H:

@@ -38,8 +38,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        return self.matches_value(value)
+        return self.matches_value(labels.get(self.key))
 
     def matches_value(self, value: str | None) -> bool:
         """Whether an object satisfies this whose label `key` has `value` (None: no such label)."""
@@ -158,8 +157,7 @@ class NodeTerm:
         return all(r.matches(labels) for r in self.labels) and all(r.matches_value(name) for r in self.fields)
 
     def __str__(self) -> str:
-        parts = [*map(str, self.labels), *(f"field {r}" for r in self.fields)]
-        return ",".join(parts)
+        return ",".join([*map(str, self.labels), *(f"field {r}" for r in self.fields)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +226,8 @@ def _invalid(path: str, value: object, message: str) -> str:
 
 
 def _unsupported(path: str, value: str, supported: Iterable[str]) -> str:
-    return f"{path}: Unsupported value: {json.dumps(value)}: supported values: " + ", ".join(
-        json.dumps(s) for s in supported
-    )
+    known = ", ".join(map(json.dumps, supported))
+    return f"{path}: Unsupported value: {json.dumps(value)}: supported values: {known}"
 
 
 def _expression_errors(e: NodeSelectorRequirement, path: str) -> list[str]:

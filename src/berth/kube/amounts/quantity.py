@@ -82,10 +82,9 @@ class Quantity:
         if up >= 0:
             return _wrap(self.unscaled * 10 ** min(up, 64))  # 10**64 is a multiple of 2**64
         divisor = 10**-up
-        if self.unscaled < 0:
-            # Upstream adds one after truncating, so small negative amounts lose their sign.
-            return _wrap(-(-self.unscaled // divisor) + (1 if self.unscaled % divisor else 0))
-        return _wrap(-(-self.unscaled // divisor))
+        # Upstream adds one after truncating, so small negative amounts lose their sign.
+        extra = self.unscaled < 0 and self.unscaled % divisor != 0
+        return _wrap(-(-self.unscaled // divisor) + extra)
 
     def exceeds(self, other: Quantity) -> bool:
         steps = self.exponent - other.exponent

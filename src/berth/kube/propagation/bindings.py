@@ -14,7 +14,7 @@ import msgspec
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
 from berth.kube.amounts.quantity import QuantityError, read
-from berth.kube.amounts.resource_lists import aggregate
+from berth.kube.amounts.resource_lists import add, aggregate
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     DEPLOYMENTS,
@@ -97,15 +97,12 @@ def _node_claim(spec: RawObject) -> RawObject:
 
 def _request(spec: RawObject) -> dict[str, str]:
     try:
-        pod = convert(
-            {name: spec.get(name) for name in ("containers", "initContainers", "overhead")}, PodSpec
-        )
+        parts = {name: spec.get(name) for name in ("containers", "initContainers", "overhead")}
+        pod = convert(parts, PodSpec)
         total = aggregate(pod, _requested, read)
-        overhead = {name: read(raw) for name, raw in (pod.overhead or {}).items()}
+        add(total, {name: read(raw) for name, raw in (pod.overhead or {}).items()})
     except (DecodeError, QuantityError):
         return {}  # the server refused what it could not read; this one is older than its rules
-    for name, amount in overhead.items():
-        total[name] = total[name].plus(amount) if name in total else amount
     return {name: str(amount) for name, amount in total.items() if amount.unscaled > 0}
 
 

@@ -10,9 +10,8 @@ import msgspec
 
 # What reads as the same text in YAML 1.1 and 1.2 without quotes, unless it is one of the words.
 _plain = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*").fullmatch
-_WORDS = frozenset(
-    ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-)  # in any mixture of capitals, to be safe
+# In any mixture of capitals, to be safe.
+_WORDS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
 # JSON leaves these as they are; YAML breaks lines at some and takes none of the others.
 _odd = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _quote = msgspec.json.Encoder().encode

@@ -170,11 +170,10 @@ class _Expander:
             replica_set = _synthetic_replica_set(manifest, view, existing)
             replica_sets.append(replica_set)
         missing = or_one(spec.replicas) - sum(map(len, existing.values()))
-        labels = {TEMPLATE_HASH: (replica_set.metadata.labels or {}).get(TEMPLATE_HASH, "")}
+        digest = (replica_set.metadata.labels or {}).get(TEMPLATE_HASH)
+        labels = {TEMPLATE_HASH: digest} if digest else {}
         owner = assumed_owner("apps/v1", "ReplicaSet", replica_set.metadata)
-        yield from self._replicas(
-            metadata, spec.template, owner, missing, labels if labels[TEMPLATE_HASH] else {}
-        )
+        yield from self._replicas(metadata, spec.template, owner, missing, labels)
 
     def _replica_set_of(self, view: Workload, existing: dict[str, list[Pod]]) -> Workload | None:
         """The ReplicaSet among the manifests that new pods of a Deployment would join."""
