@@ -28,10 +28,7 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
 KIND = "KubeSchedulerConfiguration"
 _BOM = "\ufeff"
 _HUNDRED = 100
-_REMOVED_FIELDS = {
-    "healthzBindAddress": "v1 has it no more, use the command line's options",
-    "metricsBindAddress": "v1 has it no more, use the command line's options",
-}
+_REMOVED_FIELDS = ("healthzBindAddress", "metricsBindAddress")
 
 
 class ConfigurationError(ValueError):
@@ -41,11 +38,7 @@ class ConfigurationError(ValueError):
 def load(
     path: str | FilePath, *, default_scheduler_name: str = DEFAULT_SCHEDULER_NAME
 ) -> SchedulerConfiguration:
-    """The configuration in a file, YAML or JSON.
-
-    Args:
-        path: The file.
-        default_scheduler_name: The name of a profile that has none and is the only one.
+    """The configuration in a file, YAML or JSON; a single profile without a name gets the default one.
 
     Raises:
         ConfigurationError: it cannot be read or used.
@@ -107,10 +100,8 @@ def _value(text: str) -> object:
 
     documents = [document.value for document in yaml_reader.read(text)]
     if len(documents) != 1:
-        detail = f"expected one {KIND}, found {len(documents) or 'nothing'}" + (
-            " of them" if documents else ""
-        )
-        raise DecodeError("", detail)
+        found = f"{len(documents)} of them" if documents else "nothing"
+        raise DecodeError("", f"expected one {KIND}, found {found}")
     return documents[0]
 
 
@@ -135,7 +126,7 @@ def _check_head(raw: object) -> None:
 def _advice(path: str) -> str:
     name = path.rpartition(".")[2]
     if name in _REMOVED_FIELDS:
-        return _REMOVED_FIELDS[name]
+        return "v1 has it no more, use the command line's options"
     structs = (kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, Struct))
     close = most_alike(name, sorted({field for kind in structs for field in kind.__struct_encode_fields__}))
     return f'did you mean "{close[0]}"?' if close else "remove it or correct its name"
@@ -147,14 +138,12 @@ def _advice(path: str) -> str:
 def _complete(given: wire.Configuration, default_name: str) -> tuple[SchedulerConfiguration, Errors]:
     errors, notes = Errors(), list[str]()
     profiles = _profiles(given.profiles or [wire.KubeSchedulerProfile()], default_name, errors, notes)
+    election = given.leader_election or wire.LeaderElectionConfiguration()
+    connection = given.client_connection or wire.ClientConnectionConfiguration()
     configuration = SchedulerConfiguration(
         profiles=profiles,
-        leader_election=_leader_election(
-            given.leader_election or wire.LeaderElectionConfiguration(), profiles, errors, ("leaderElection",)
-        ),
-        client_connection=_client_connection(
-            given.client_connection or wire.ClientConnectionConfiguration(), errors
-        ),
+        leader_election=_leader_election(election, profiles, errors, ("leaderElection",)),
+        client_connection=_client_connection(connection, errors),
         pod_initial_backoff_seconds=_or(given.pod_initial_backoff_seconds, 1),
         pod_max_backoff_seconds=_or(given.pod_max_backoff_seconds, 10),
         notes=(*notes, *_notes(given)),
@@ -187,9 +176,14 @@ def _check_percentage(percentage: int | None, errors: Errors, path: Path) -> Non
         errors.invalid((*path, "percentageOfNodesToScore"), percentage, "not in valid range [0-100]")
 
 
+def _percentage_notes(percentage: int | None, path: Path = ()) -> Iterator[str]:
+    if percentage not in (None, 0, _HUNDRED):
+        field = render((*path, "percentageOfNodesToScore"))
+        yield f"{field} has no effect: Berth always looks at all nodes"
+
+
 def _notes(given: wire.Configuration) -> Iterator[str]:
-    if given.percentage_of_nodes_to_score not in (None, 0, _HUNDRED):
-        yield "percentageOfNodesToScore has no effect: Berth always looks at all nodes"
+    yield from _percentage_notes(given.percentage_of_nodes_to_score)
     if given.parallelism is not None:
         yield "parallelism has no effect: Berth looks at all nodes at once"
     if given.delay_cache_until_active:
@@ -207,7 +201,6 @@ def _leader_election(
 ) -> LeaderElection:
     # If it serves kube-scheduler's pods it takes that one's lease, so that only one of them runs.
     replaces = any(profile.scheduler_name == DEFAULT_SCHEDULER_NAME for profile in profiles)
-
     known = len(errors)
 
     def duration(name: str, text: str | None, otherwise: float) -> float:
@@ -277,10 +270,7 @@ def _profile(
     notes += [f"{render(path)}: {plugin} has no effect: Berth has no such rule" for plugin in idle]
     notes += reading.notes
     notes += _inseparable(points, path)
-    if given.percentage_of_nodes_to_score not in (None, 0, _HUNDRED):
-        notes.append(
-            f"{render((*path, 'percentageOfNodesToScore'))} has no effect: Berth always looks at all nodes"
-        )
+    notes += _percentage_notes(given.percentage_of_nodes_to_score, path)
     return Profile(scheduler_name=name, plugins=points, weights=weights, args=args)
 
 

@@ -111,7 +111,7 @@ def parse(text: str, zone: str | None = None) -> Schedule | Interval:
     minutes, _ = _field(fields[0], 0, 59)
     hours, _ = _field(fields[1], 0, 23)
     days, any_day = _field(fields[2], 1, 31)
-    months, _ = _field(fields[3], 1, 12, _MONTHS, 1)
+    months, _ = _field(fields[3], 1, 12, _MONTHS)
     weekdays, any_weekday = _field(fields[4], 0, 6, _DAYS)
     return Schedule(minutes, hours, days, months, weekdays, any_day, any_weekday, tz)
 
@@ -147,10 +147,8 @@ def _interval(text: str) -> Interval:
     return Interval(max(int(seconds), 1))
 
 
-def _field(
-    text: str, low: int, high: int, names: tuple[str, ...] = (), offset: int = 0
-) -> tuple[frozenset[int], bool]:
-    """The numbers of a field, and whether it restricts nothing."""
+def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> tuple[frozenset[int], bool]:
+    """The numbers of a field, and whether it restricts nothing; `names` begin with that of the lowest."""
     found: set[int] = set()
     anything = False
     for part in filter(None, text.split(",")):
@@ -160,13 +158,13 @@ def _field(
         if star:
             start, end = low, high
         else:
-            start = _number(first, names, offset)
+            start = _number(first, names, low)
             if len(last) > 1:
                 raise ScheduleError(f"too many hyphens: {part}")
-            end = _number(last[0], names, offset) if last else start
+            end = _number(last[0], names, low) if last else start
         if len(steps) > 1:
             raise ScheduleError(f"too many slashes: {part}")
-        step = _number(steps[0], (), 0) if steps else 1
+        step = _number(steps[0]) if steps else 1
         if steps and not last:
             end = high
         _check_range(part, start, end, step, low, high)
@@ -186,9 +184,9 @@ def _check_range(part: str, start: int, end: int, step: int, low: int, high: int
         raise ScheduleError(f"step of range should be a positive number: {part}")
 
 
-def _number(text: str, names: tuple[str, ...], offset: int) -> int:
+def _number(text: str, names: tuple[str, ...] = (), low: int = 0) -> int:
     if text.lower() in names:
-        return names.index(text.lower()) + offset
+        return names.index(text.lower()) + low
     if not _number_of(text):
         why = "value out of range" if re.fullmatch(r"[+-]?[0-9]+", text) else "invalid syntax"
         raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {why}')
