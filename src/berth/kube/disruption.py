@@ -36,16 +36,12 @@ def spares_unhealthy(*, lenient: bool, healthy: int, desired: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A PodDisruptionBudget as preemption sees it.
-
-    Attributes:
-        allowed: How many more of its pods may go (`status.disruptionsAllowed`).
-        disrupted: The names in `status.disruptedPods`: these count as gone already.
-    """
+    """A PodDisruptionBudget as preemption sees it."""
 
     namespace: str
     selector: Selector
-    allowed: int
+    allowed: int  # how many more of its pods may go (`status.disruptionsAllowed`)
+    # The names in `status.disruptedPods`: these count as gone already.
     disrupted: frozenset[str] = frozenset()
 
     def protects(self, namespace: str, labels: Mapping[str, str]) -> bool:

@@ -90,18 +90,12 @@ def minimum_of(group: PodGroup) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """How far a group is.
-
-    Attributes:
-        known: There is a PodGroup object.
-        minimum: See `minimum_of`.
-        placed: How many of its pods have a node.
-    """
+    """How far a group is."""
 
     key: GroupKey
-    known: bool
-    minimum: int
-    placed: int
+    known: bool  # there is a PodGroup object
+    minimum: int  # see `minimum_of`
+    placed: int  # how many of its pods have a node
 
     @property
     def name(self) -> str:

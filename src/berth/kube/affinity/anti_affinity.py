@@ -26,15 +26,10 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AntiAffinityLimit:
-    """How far required anti-affinity may reach.
+    """How far required anti-affinity may reach."""
 
-    Attributes:
-        topology_keys: Those that a required rule may have.
-        every_rule: Whether rules against pods of some namespaces are limited, too.
-    """
-
-    topology_keys: tuple[str, ...] = (HOSTNAME,)
-    every_rule: bool = False
+    topology_keys: tuple[str, ...] = (HOSTNAME,)  # those that a required rule may have
+    every_rule: bool = False  # whether rules against pods of some namespaces are limited, too
 
 
 DEFAULT_LIMIT = AntiAffinityLimit()
@@ -42,16 +37,10 @@ DEFAULT_LIMIT = AntiAffinityLimit()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicy:
-    """The limit, and the users and groups that it does not bind.
+    """The limit, and the users and groups that it does not bind (the capability of the design document)."""
 
-    Attributes:
-        limit: None for no limit.
-        exempt: Namespaces without one.
-        users, groups: Those that it does not bind (the capability of the design document).
-    """
-
-    limit: AntiAffinityLimit | None = DEFAULT_LIMIT
-    exempt: frozenset[str] = frozenset()
+    limit: AntiAffinityLimit | None = DEFAULT_LIMIT  # None for no limit
+    exempt: frozenset[str] = frozenset()  # namespaces without one
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 

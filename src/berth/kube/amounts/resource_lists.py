@@ -109,12 +109,9 @@ def combined(
     lasting: Callable[[Container], Mapping[str, _Amount]],
     preparing: Callable[[Container], Mapping[str, _Amount]],
 ) -> dict[str, _Amount]:
-    """What containers need at most at any time.
+    """What a pod's containers need at most at any time.
 
-    Args:
-        spec: The pod.
-        lasting: What a container needs that runs as long as the pod.
-        preparing: What one needs that has ended by then.
+    `lasting` says what a container needs that runs as long as the pod, `preparing` what one that ends before.
     """
     asked: dict[str, _Amount] = {}
     sidecars: dict[str, _Amount] = {}

@@ -28,11 +28,7 @@ _decoder = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class Positions:
-    """Finds the lines on which the fields of objects are written.
-
-    Args:
-        stdin: What was read from standard input, if it was.
-    """
+    """Finds the lines on which the fields of objects are written; `stdin` is what was read from there."""
 
     def __init__(self, stdin: bytes = b"") -> None:
         self._stdin = stdin

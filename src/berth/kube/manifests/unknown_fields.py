@@ -49,15 +49,10 @@ _LABELLED_POD_GROUP: RawObject = {
 
 @dataclass(slots=True)
 class UnknownPart:
-    """Something in files that nothing reads.
+    """Something in files that nothing reads."""
 
-    Attributes:
-        manifest: The first object that has it.
-        objects: How many have it.
-    """
-
-    manifest: Manifest
-    objects: int = field(default=1, kw_only=True)
+    manifest: Manifest  # the first object that has it
+    objects: int = field(default=1, kw_only=True)  # how many have it
 
     @property
     def who(self) -> str:
@@ -75,14 +70,10 @@ def again(found: Mapping[_K, UnknownPart | None], key: _K) -> bool:
 
 @dataclass(slots=True)
 class UnknownField(UnknownPart):
-    """A field that a kind does not have.
-
-    Attributes:
-        hint: What may be meant.
-    """
+    """A field that a kind does not have."""
 
     path: Path
-    hint: str
+    hint: str  # what may be meant
 
     def __str__(self) -> str:
         return f"{self.who}: {sentence(self.path, self.hint)}"
@@ -95,9 +86,7 @@ def sentence(path: Path, hint: str) -> str:
 def unknown_fields(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[UnknownField]:
     """The unknown fields of kinds that Berth reads, each once, in order of appearance.
 
-    Args:
-        manifests: As they were loaded.
-        custom: The schemas of kinds that are read besides those with a typed view.
+    `custom` are the schemas of kinds that are read besides those with a typed view.
     """
     schemas = KnownSchemas(custom or {})
     found: dict[tuple[str, str, Path], UnknownField] = {}

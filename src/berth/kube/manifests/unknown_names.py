@@ -40,13 +40,9 @@ _OF_OTHERS = ("scheduling.x-k8s.io",)  # custom resources, of which there may be
 
 @dataclass(slots=True)
 class UnknownKind(UnknownPart):
-    """A kind that an API group does not have.
+    """A kind that an API group does not have."""
 
-    Attributes:
-        hint: What may be meant; empty if nothing is like it.
-    """
-
-    hint: str
+    hint: str  # what may be meant; empty if nothing is like it
 
     def __str__(self) -> str:
         many = f" (of {self.objects} objects)" if self.objects > 1 else ""
@@ -57,13 +53,9 @@ class UnknownKind(UnknownPart):
 
 @dataclass(slots=True)
 class UnservedVersion(UnknownPart):
-    """A version of a kind that servers of today do not have any more.
+    """A version of a kind that servers of today do not have any more."""
 
-    Attributes:
-        instead: The version to write.
-    """
-
-    instead: str
+    instead: str  # the version to write
 
     def __str__(self) -> str:
         return f"{self.who}: apiVersion: {self.why}; write {self.instead}"
@@ -88,9 +80,7 @@ def unserved_versions(manifests: Iterable[Manifest]) -> list[UnservedVersion]:
 def unknown_kinds(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[UnknownKind]:
     """The kinds that a group Berth reads does not have, each once, in order of appearance.
 
-    Args:
-        manifests: As they were loaded.
-        custom: The schemas of kinds that are read besides those with a typed view.
+    `custom` are the schemas of kinds that are read besides those with a typed view.
     """
     found: dict[tuple[str, str], UnknownKind | None] = {}
     for manifest in manifests:
@@ -186,20 +176,13 @@ _FLEET_RULES = WORKLOAD_AFFINITY_ANNOTATION.removeprefix(_PREFIX)
 
 @dataclass(slots=True)
 class UnknownAnnotation(UnknownPart):
-    """An annotation with Berth's prefix, or nearly so, that nothing reads.
+    """An annotation with Berth's prefix, or nearly so, that nothing reads."""
 
-    Attributes:
-        path: Where the annotations are.
-        belongs: Where it would be read; empty if it would nowhere.
-        known: Those that are read there.
-        no_effect: Why it is known there and does nothing; empty if it is not known.
-    """
-
-    path: Path
+    path: Path  # where the annotations are
     name: str
-    belongs: Path = ()
-    known: tuple[str, ...] = POD_ANNOTATIONS
-    no_effect: str = ""
+    belongs: Path = ()  # where it would be read; empty if it would nowhere
+    known: tuple[str, ...] = POD_ANNOTATIONS  # those that are read there
+    no_effect: str = ""  # why it is known there and does nothing; empty if it is not known
 
     @property
     def near(self) -> str | None:

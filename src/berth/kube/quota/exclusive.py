@@ -133,36 +133,23 @@ class NodeSizes:
 
 @dataclass(frozen=True, slots=True)
 class ClosingRule:
-    """A rule that closes its domain to pods of other namespaces.
-
-    Attributes:
-        names: The namespaces that it names.
-        chosen: The namespaces that it chooses by label.
-        everywhere: Whether those are whatever namespace somebody makes next.
-    """
+    """A rule that closes its domain to pods of other namespaces."""
 
     key: str
-    names: frozenset[str]
-    chosen: Selector
-    everywhere: bool
+    names: frozenset[str]  # the namespaces that it names
+    chosen: Selector  # the namespaces that it chooses by label
+    everywhere: bool  # whether those are whatever namespace somebody makes next
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """What a pod closes to others, and where it can be.
+    """What a pod closes to others, and where it can be."""
 
-    Attributes:
-        rules: Those that close a domain.
-        own: The namespace of the pod.
-        node: Where the pod is; empty while it has none.
-        wanted: The labels and the terms that a node has to match.
-    """
-
-    rules: tuple[ClosingRule, ...]
-    own: str = ""
-    node: str = ""
-    labels: Selector = EVERYTHING
-    wanted: tuple[NodeTerms, ...] = ()
+    rules: tuple[ClosingRule, ...]  # those that close a domain
+    own: str = ""  # the namespace of the pod
+    node: str = ""  # where the pod is; empty while it has none
+    labels: Selector = EVERYTHING  # that a node has to match
+    wanted: tuple[NodeTerms, ...] = ()  # the terms that it has to match, too
     tolerations: tuple[Toleration, ...] = ()
 
     @property
@@ -180,10 +167,8 @@ class Exclusion:
 
 def exclusion_of(pod: Pod) -> Exclusion | None:
     """What a pod closes to others; None if it is nothing, as with almost every pod."""
-    affinity = pod.spec.affinity
-    if (affinity is None or affinity.pod_anti_affinity is None) and AFFINITY_ANNOTATION not in (
-        pod.metadata.annotations or ()
-    ):
+    affinity, annotations = pod.spec.affinity, pod.metadata.annotations or ()
+    if (affinity is None or affinity.pod_anti_affinity is None) and AFFINITY_ANNOTATION not in annotations:
         return None
     affinity = followed_affinity(pod)
     own = pod.metadata.namespace or ""
@@ -242,11 +227,7 @@ def _closing_rule(term: PodAffinityTerm) -> ClosingRule:
 
 
 class Neighbours:
-    """The namespaces of a cluster: whom a rule keeps out.
-
-    Args:
-        daemons: Namespaces whose pods run beside everybody: schedulers do not count them.
-    """
+    """The namespaces of a cluster: whom a rule keeps out; pods of `daemons` run beside everybody."""
 
     def __init__(self, daemons: Collection[str] = ()) -> None:
         self._daemons = frozenset(daemons)
@@ -308,13 +289,9 @@ def cost(
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveDomains:
-    """What decides how much pods block.
+    """What decides how much pods block."""
 
-    Attributes:
-        estimate: Which of the nodes that a pod could get it is charged for while it has none.
-    """
-
-    estimate: str = LARGEST
+    estimate: str = LARGEST  # which of the nodes that a pod could get it is charged for while it has none
     neighbours: Neighbours = field(default_factory=Neighbours)
     nodes: NodeSizes = field(default_factory=NodeSizes)
 

@@ -15,50 +15,38 @@ UtilizationShape = tuple[tuple[int, int], ...]  # (utilization in percent, score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginArguments:
-    """The arguments of all plugins of a profile.
-
-    Attributes:
-        daemon_namespaces: Whose pods required anti-affinity leaves out, None if it is not said.
-        ignored_resources: Extended resources that need not fit.
-        ignored_resource_groups: The same for all extended resources with one of these prefixes.
-        scoring_strategy: How NodeResourcesFit scores the resources in use.
-        scoring_resources: The resources NodeResourcesFit scores, with their weights.
-        scoring_shape: Points of RequestedToCapacityRatio.
-        balanced_resources: The resources that NodeResourcesBalancedAllocation evens out.
-        bind_timeout_seconds: How long a pod may wait for its volumes.
-        device_timeout_seconds: How long it may wait for its devices.
-        storage_shape: How storage for new volumes is scored by how full it would be.
-    """
+    """The arguments of all plugins of a profile."""
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
+    # Whose pods required anti-affinity leaves out, None if it is not said.
     daemon_namespaces: tuple[str, ...] | None = None
     added_affinity: NodeAffinity | None = None
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
-    ignored_resources: tuple[str, ...] = ()
+    ignored_resources: tuple[str, ...] = ()  # extended resources that need not fit
+    # The same for all extended resources with one of these prefixes.
     ignored_resource_groups: tuple[str, ...] = ()
+    # How NodeResourcesFit scores the resources in use.
     scoring_strategy: ScoringStrategyType = "LeastAllocated"
+    # The resources NodeResourcesFit scores, with their weights.
     scoring_resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-    scoring_shape: UtilizationShape = ()
+    scoring_shape: UtilizationShape = ()  # points of RequestedToCapacityRatio
+    # The resources that NodeResourcesBalancedAllocation evens out.
     balanced_resources: tuple[str, ...] = ("cpu", "memory")
-    bind_timeout_seconds: int = 600
-    device_timeout_seconds: float = 600.0
+    bind_timeout_seconds: int = 600  # how long a pod may wait for its volumes
+    device_timeout_seconds: float = 600.0  # how long it may wait for its devices
+    # How storage for new volumes is scored by how full it would be.
     storage_shape: UtilizationShape = ((0, 10), (100, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How pods with one scheduler name are placed.
-
-    Attributes:
-        plugins: Extension point -> the plugins that are enabled there.
-        weights: What the plugins that are enabled for scoring count.
-    """
+    """How pods with one scheduler name are placed."""
 
     scheduler_name: str
-    plugins: Mapping[str, frozenset[str]]
-    weights: Mapping[str, int]
+    plugins: Mapping[str, frozenset[str]]  # extension point -> the plugins that are enabled there
+    weights: Mapping[str, int]  # what the plugins that are enabled for scoring count
     args: PluginArguments = field(default_factory=PluginArguments)
 
     def enables(self, point: str, plugin: str) -> bool:
@@ -79,33 +67,25 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnection:
-    """How to reach the API server.
+    """How to reach the API server."""
 
-    Attributes:
-        kubeconfig: Empty if the file names none.
-        qps: Requests a second; 0 or less means no limit, which is the default here: a limit that
-            the API server does not ask for (kube-scheduler's is 50) would only slow placement down.
-    """
-
-    kubeconfig: str = ""
+    kubeconfig: str = ""  # empty if the file names none
+    # Requests a second; 0 or less means no limit, which is the default here: a limit that the API server does
+    # not ask for (kube-scheduler's is 50) would only slow placement down.
     qps: float = 0.0
     burst: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfiguration:
-    """A whole configuration.
-
-    Attributes:
-        notes: What was given and has no effect, a sentence each.
-    """
+    """A whole configuration."""
 
     profiles: tuple[Profile, ...]
     leader_election: LeaderElection
     client_connection: ClientConnection = field(default_factory=ClientConnection)
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was given and has no effect, a sentence each
 
     @property
     def by_scheduler_name(self) -> dict[str, Profile]:
