@@ -117,9 +117,8 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
     """A missing selector matches nothing, an empty one everything."""
     if selector is None:
         return NOTHING
-    return selector_from_labels(selector.match_labels).also(
-        map(_requirement, selector.match_expressions or ())
-    )
+    written = map(_requirement, selector.match_expressions or ())
+    return selector_from_labels(selector.match_labels).also(written)
 
 
 def _requirement(given: LabelSelectorRequirement) -> Requirement:

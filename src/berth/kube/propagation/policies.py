@@ -75,6 +75,5 @@ def preempts(policy: LivePolicy, holder: LivePolicy) -> bool:
         return False
     if policy.metadata.namespace and not holder.metadata.namespace:
         return True
-    return bool(policy.metadata.namespace) == bool(holder.metadata.namespace) and (
-        priority(policy) > priority(holder)
-    )
+    alike = bool(policy.metadata.namespace) == bool(holder.metadata.namespace)
+    return alike and priority(policy) > priority(holder)

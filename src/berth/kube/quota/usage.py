@@ -188,11 +188,10 @@ class PodQuota(QuotaEvaluator):
     """A pod uses what it requests and may use, as long as it is not at its end."""
 
     def _counts(self, name: str) -> bool:
-        if name in _POD_NAMES or is_huge_page(name.removeprefix(REQUESTS)):
+        resource = name.removeprefix(REQUESTS)
+        if name in _POD_NAMES or is_huge_page(resource):
             return True
-        return name.startswith(REQUESTS) and (
-            not is_native(name) or name.startswith(f"{REQUESTS}{_DEVICE_CLASS}")
-        )
+        return resource != name and (not is_native(name) or resource.startswith(_DEVICE_CLASS))
 
     def look(self, obj: RawObject) -> Pod:
         return convert(without_nulls(obj), Pod)

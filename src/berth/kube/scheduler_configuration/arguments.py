@@ -243,9 +243,8 @@ def _default_preemption(args: wire.DefaultPreemptionArgs, reading: ParsedArgumen
         detail = "cannot be zero at the same time as minCandidateNodesAbsolute"
         reading.errors.invalid((*path, "minCandidateNodesPercentage"), 0, detail)
     if (share, number) not in ((None, None), (10, None), (None, 100), (10, 100)):
-        reading.notes.append(
-            f"{render(path)} has no effect: preemption looks at 10 % of the nodes, at least 100"
-        )
+        why = "preemption looks at 10 % of the nodes, at least 100"
+        reading.notes.append(f"{render(path)} has no effect: {why}")
 
 
 def _volume_binding(args: wire.VolumeBindingArgs, reading: ParsedArguments, path: Path) -> None:

@@ -159,15 +159,12 @@ def _check_weights(scheduling: karmada.ReplicaScheduling | None, errors: Errors,
 
 
 def _check_workload_affinity(placement: karmada.Placement, errors: Errors, path: Path) -> None:
-    near, apart = placement.workload_affinity, placement.workload_anti_affinity
-    if near is not None:
-        _check_groups(near, errors, (*path, "workloadAffinity"))
-        _check_terms(near, errors, (*path, "workloadAffinity"))
-    if apart is not None:
-        _check_terms(apart, errors, (*path, "workloadAntiAffinity"))
-    _check_conflicts(
-        near or karmada.WorkloadAffinity(), apart or karmada.WorkloadAntiAffinity(), errors, path
-    )
+    near = placement.workload_affinity or karmada.WorkloadAffinity()
+    apart = placement.workload_anti_affinity or karmada.WorkloadAntiAffinity()
+    _check_groups(near, errors, (*path, "workloadAffinity"))
+    _check_terms(near, errors, (*path, "workloadAffinity"))
+    _check_terms(apart, errors, (*path, "workloadAntiAffinity"))
+    _check_conflicts(near, apart, errors, path)
 
 
 def _check_groups(rules: karmada.WorkloadAffinity, errors: Errors, path: Path) -> None:

@@ -119,19 +119,15 @@ _EXISTS_VALUE = "value must be empty when `operator` is 'Exists'"
 
 def check_tolerations(tolerations: list[Toleration], errors: Errors, path: Path) -> None:
     for i, toleration in enumerate(tolerations):
-        _check_toleration(toleration, errors, (*path, i))
-
-
-def _check_toleration(toleration: Toleration, errors: Errors, path: Path) -> None:
-    operator, effect = toleration.operator or "", toleration.effect or ""
-    if toleration.key:
-        check_label_key(toleration.key, errors, (*path, "key"))
-    elif operator != EXISTS:
-        errors.invalid((*path, "operator"), operator, _KEY_EMPTY)
-    if toleration.toleration_seconds is not None and effect != NO_EXECUTE:
-        errors.invalid((*path, "effect"), effect, _SECONDS)
-    _check_toleration_value(operator, toleration.value or "", errors, (*path, "operator"))
-    errors.one_of((*path, "effect"), effect or None, EFFECTS)
+        operator, effect = toleration.operator or "", toleration.effect or ""
+        if toleration.key:
+            check_label_key(toleration.key, errors, (*path, i, "key"))
+        elif operator != EXISTS:
+            errors.invalid((*path, i, "operator"), operator, _KEY_EMPTY)
+        if toleration.toleration_seconds is not None and effect != NO_EXECUTE:
+            errors.invalid((*path, i, "effect"), effect, _SECONDS)
+        _check_toleration_value(operator, toleration.value or "", errors, (*path, i, "operator"))
+        errors.one_of((*path, i, "effect"), effect or None, EFFECTS)
 
 
 def _check_toleration_value(operator: str, value: str, errors: Errors, path: Path) -> None:

@@ -178,12 +178,12 @@ class _Expander:
     def _replica_set_of(self, view: Workload, existing: dict[str, list[Pod]]) -> Workload | None:
         """The ReplicaSet among the manifests that new pods of a Deployment would join."""
         key = (view.metadata.namespace or "", "Deployment", view.metadata.name or "")
-        children = [child for child in self.owned.children.get(key, ()) if isinstance(child, Workload)]
-        if not children:
-            return None
-        return max(
-            children, key=lambda c: (c.spec.replicas or 0, len(existing.get(c.metadata.name or "", ())))
-        )
+        children = (child for child in self.owned.children.get(key, ()) if isinstance(child, Workload))
+
+        def size(child: Workload) -> tuple[int, int]:
+            return child.spec.replicas or 0, len(existing.get(child.metadata.name or "", ()))
+
+        return max(children, key=size, default=None)
 
     def _replica_set(
         self, view: Workload | ReplicationController, api_version: str, kind: str
