@@ -257,7 +257,7 @@ def _read_any(file: str, name: str, content: bytes, report: _Report | None) -> I
         return  # as an empty YAML file
     if is_json or start == b"{":
         try:
-            head = json_reader.head(content)
+            head = json_reader.decode(content, json_reader.Head)
         except json_reader.JsonError as error:
             # What starts like JSON may still be YAML, unless the name says it is not.
             if is_json:
@@ -294,7 +294,7 @@ def _from_json(
     item_kind = kinds.item_kind(kind)
     items = json_reader.items(head) if item_kind is not None else None
     if items is None or item_kind is None:
-        if item_kind is not None and kinds.is_list(kind):
+        if kinds.is_list(kind):
             _refuse_items(json_reader.to_builtins(text), source)
             return
         raw = text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
@@ -311,7 +311,7 @@ def _from_json(
 
 def _from_json_item(item: msgspec.Raw, item_kind: str, api_version: str, place: Source) -> Iterator[_Entry]:
     try:
-        head = json_reader.head(item)
+        head = json_reader.decode(item, json_reader.Head)
     except (DecodeError, json_reader.JsonError) as error:
         raise _at(place, str(error), foreign=True) from None
     if head.kind is None and item_kind:  # a PodList need not say that its items are pods

@@ -22,6 +22,7 @@ Segments = tuple[str | int, ...]
 _breaks = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
 _next_document = re.compile(r"---(\s|$)").match
 _LITERAL = "|"
+# The parts of ``spec.containers[0].name`` and ``metadata.annotations[a.b/c]``.
 _segments = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[]+)").findall
 _blank = re.compile(r"[ \t\r\n]*").match
 _decoder = json.JSONDecoder(parse_int=str, parse_float=str)
@@ -42,7 +43,7 @@ class Positions:
             self._contents[source.file] = self._content(source.file)
         if not self._contents[source.file]:
             return None
-        where = _segments_of(path)
+        where = tuple(int(index) if index else key or name for index, key, name in _segments(path))
         if source.line:
             inner: Segments = () if source.item is None else ("items", source.item)
             return source.line - 1 + yaml_line(self._document(source), (*inner, *where))
@@ -87,7 +88,8 @@ class Positions:
             return found
         content, position, line = self._contents[file], 0, 0
         found = self._items[file] = []
-        for item in json_reader.items(json_reader.head(content.removeprefix(b"\xef\xbb\xbf"))) or ():
+        head = json_reader.decode(content.removeprefix(b"\xef\xbb\xbf"), json_reader.Head)
+        for item in json_reader.items(head) or ():
             raw = bytes(item)
             start = content.index(raw, position)
             line += content.count(b"\n", position, start)
@@ -98,11 +100,6 @@ class Positions:
 
 
 # --- within a text --------------------------------------------------------------------------------
-
-
-def _segments_of(path: str) -> Segments:
-    """``spec.containers[0].name`` and ``metadata.annotations[a.b/c]`` in parts."""
-    return tuple(int(index) if index else key or name for index, key, name in _segments(path))
 
 
 def yaml_line(text: str, path: Segments) -> int:

@@ -63,16 +63,15 @@ class _Place(NamedTuple):
         return f"Go struct field {self.struct}.{self.fields}" if self.fields else "Go value"
 
 
+_TOP = _Place()
+
+
 def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def problems(value: Any, node: SchemaNode) -> Iterator[FieldProblem]:  # noqa: ANN401
+def problems(value: Any, node: SchemaNode, place: _Place = _TOP) -> Iterator[FieldProblem]:  # noqa: ANN401
     """Everything :func:`conforms` objects to, in the order of the object."""
-    return _walk(value, node, _Place())
-
-
-def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:  # noqa: ANN401
     step()
     if value is None or node.type == "any":
         return
@@ -80,7 +79,7 @@ def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]
         yield from _walk_object(value, node, place)
     elif node.type == "array" and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _walk(item, node.element(), place._replace(path=f"{place.path}[{index}]"))
+            yield from problems(item, node.element(), place._replace(path=f"{place.path}[{index}]"))
     elif not fits(value, node):
         yield FieldProblem(place.path, problem(value, node, place.go))
 
@@ -88,13 +87,13 @@ def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]
 def _walk_object(value: dict[str, Any], node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:
     if node.values is not None:
         for name, item in value.items():
-            yield from _walk(item, node.values, place._replace(path=join(place.path, name)))
+            yield from problems(item, node.values, place._replace(path=join(place.path, name)))
     elif node.struct is not None:
         short = node.struct.short_name
         for name, item in value.items():
             known, path = node.struct.fields.get(name), join(place.path, name)
             if known is not None:
-                yield from _walk(item, known, _Place(path, short, join(place.fields, name)))
+                yield from problems(item, known, _Place(path, short, join(place.fields, name)))
             elif not node.preserve_unknown:
                 yield FieldProblem(path)
 

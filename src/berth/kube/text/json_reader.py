@@ -33,7 +33,7 @@ class JsonError(MalformedTextError):
 
 
 class Head(msgspec.Struct, rename="camel", gc=False):
-    """As much of an object as tells what it is."""
+    """As much of an object as tells what it is; its items, if it has any, remain a slice of the text."""
 
     api_version: object = None
     kind: object = None
@@ -48,16 +48,6 @@ def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
     if known is None:
         known = _decoders[kind] = msgspec.json.Decoder(kind)
     return known
-
-
-def head(text: bytes | msgspec.Raw) -> Head:
-    """The head of an object; its items, if it has any, remain a slice of `text`.
-
-    Raises:
-        JsonError: this is not JSON.
-        DecodeError: it is JSON, but not an object of the expected form.
-    """
-    return decode(text, Head)
 
 
 def items(head: Head) -> list[msgspec.Raw] | None:
