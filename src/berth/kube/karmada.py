@@ -301,7 +301,6 @@ class ResourceSelector(Struct, frozen=True):
 
 
 class PolicyPriority(Struct, frozen=True):
-    priority_class_source: str | None = None
     priority_class_name: str | None = None
 
 

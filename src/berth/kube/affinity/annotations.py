@@ -1,14 +1,10 @@
 """The pod annotation ``berth.dev/affinity``: rules a stock API server would drop from the spec.
 
-Its value is an affinity object in JSON or YAML, and its rules are *added* to those of
-``spec.affinity``:
-
-* pod (anti-)affinity terms and preferred terms are joined: all required ones must hold, all
-  preferred ones count;
-* required node selectors of the same kind cannot be joined, since their terms are ORed.  Both
-  must hold, and ``(a1 or a2) and (b1 or b2)`` is ``(a1 and b1) or (a1 and b2) or ...``: the
-  result has a term for every pair, with the requirements of both.  An empty term matches no
-  node, so pairs with one are left out.
+Its value is an affinity object in JSON or YAML, and its rules are *added* to those of ``spec.affinity``. Pod
+(anti-)affinity terms and preferred terms are joined. Required node selectors of one kind cannot be, since
+their terms are ORed: both must hold, and ``(a1 or a2) and (b1 or b2)`` is ``(a1 and b1) or (a1 and b2) or
+...``, so the result has a term for every pair, with the requirements of both. An empty term matches no node:
+pairs with one are left out.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ from berth.kube.well_known import COPIED_LABELS, REQUIRED_DURING_SCHEDULING
 _SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 
 
-def replicas_of(resource: Resource, template: View) -> tuple[int, RawObject | None] | None:
-    """Replicas, and what one of them needs if that is anything; None for what has no replicas."""
+def _replicas(resource: Resource, template: View) -> tuple[int | None, RawObject | None]:
+    """Replicas, and what one of them needs if that is anything; None for what has none."""
     if resource in _SCALED and isinstance(template, LiveWorkload):
         return template.spec.replicas or 0, _requirements(_pod_spec(template.spec.template))
     if resource == JOBS and isinstance(template, LiveJob):
@@ -72,7 +72,7 @@ def replicas_of(resource: Resource, template: View) -> tuple[int, RawObject | No
         return min(parallel, completions), _requirements(_pod_spec(spec.template))
     if resource == PODS and isinstance(template, LivePod):
         return 1, None
-    return None
+    return None, None
 
 
 def _pod_spec(template: RawObject | None) -> RawObject:
@@ -218,13 +218,13 @@ def _spec(resource: Resource, template: View, policy: LivePolicy, urgency: int |
         "uid": metadata.uid,
         "resourceVersion": metadata.resource_version,
     }
-    counted = replicas_of(resource, template)
+    replicas, requirements = _replicas(resource, template)
     given = policy.spec
     return {
         "resource": {name: value for name, value in reference.items() if value},
         "placement": _placement(policy, metadata),
-        "replicas": counted[0] if counted else None,
-        "replicaRequirements": counted[1] if counted else None,
+        "replicas": replicas,
+        "replicaRequirements": requirements,
         "schedulerName": given.scheduler_name,
         "schedulePriority": None if urgency is None else {"priority": urgency},
         "workloadAffinityGroups": _groups(given.placement or {}, metadata) if resource.namespaced else None,

@@ -32,7 +32,7 @@ from berth.kube.selectors import (
     parse_node_selector,
     selector_from_labels,
 )
-from berth.kube.taints import taints_of, untolerated
+from berth.kube.taints import first_untolerated, taints_of
 
 EXCLUSIVE_CPU, EXCLUSIVE_MEMORY, EXCLUSIVE_NODES = (
     f"berth.dev/exclusive.{each}" for each in ("cpu", "memory", "nodes")
@@ -161,7 +161,7 @@ class Exclusion:
         return (
             self.labels.matches(node.labels)
             and all(terms.matches(node.labels, node.name) for terms in self.wanted)
-            and not any(True for _ in untolerated(self.tolerations, node.taints))
+            and first_untolerated(self.tolerations, node.taints) is None
         )
 
 
