@@ -19,7 +19,7 @@ from berth.kube.defaults import merge_affinity_keys
 from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
 from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
 from berth.kube.text import json_reader
-from berth.kube.text.decoding import DecodeError, YamlError, convert, unknown_field
+from berth.kube.text.decoding import DecodeError, UnknownFieldError, YamlError, convert_fully
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
 # Where rules stand in a pod.
@@ -109,18 +109,16 @@ def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
         AnnotationError: it is not one, or has a field that a `kind` has not.
     """
     try:
-        raw = _decode(text)
-        rules = convert(raw, kind)
+        return convert_fully(_decode(text), kind)
     except YamlError as error:
         detail = f"is neither JSON nor YAML: {error}"
         raise AnnotationError("", detail, text, annotation=annotation) from None
     except DecodeError as error:
         raise AnnotationError(error.path, error.detail, error.value, annotation=annotation) from None
-    # A stock API server cannot warn about a misspelt rule in here, so it must not be ignored.
-    if (unknown := unknown_field(raw, rules)) is not None:
-        near = f"; did you mean {unknown.near}?" if unknown.near else ""
-        raise AnnotationError(unknown.path, f"unknown field{near}", annotation=annotation)
-    return rules
+    except UnknownFieldError as error:
+        # A stock API server cannot warn about a misspelt rule in here, so it must not be ignored.
+        near = f"; did you mean {error.near}?" if error.near else ""
+        raise AnnotationError(error.path, f"unknown field{near}", annotation=annotation) from None
 
 
 def _decode(text: str) -> object:

@@ -113,13 +113,9 @@ def counted(
     now: float,
     also: Amounts | None = None,
 ) -> RawObject | None:
-    """The status that a quota should have by what is there; None if it has it.
+    """The status that a quota should have by its spec and what is in its namespace; None if it has it.
 
-    Args:
-        quota: The quota; what it limits from here on is what its spec says.
-        contents: What is in its namespace, for every evaluator that is there.
-        now: Pods that should have gone before do not count.
-        also: What else is known to be used, whatever the contents say.
+    Pods that should have gone before `now` do not count; `also` is used whatever the contents say.
     """
     spec = quota.get("spec") or {}
     hard = amounts_in(spec.get("hard"))

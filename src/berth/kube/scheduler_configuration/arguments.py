@@ -11,7 +11,7 @@ from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, UtilizationShape
 from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
-from berth.kube.text.decoding import DecodeError, convert, unknown_field
+from berth.kube.text.decoding import convert_fully
 from berth.kube.times import DurationError, parse_duration
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, render
 from berth.kube.well_known import DO_NOT_SCHEDULE, PREFERRED_DURING_SCHEDULING, SCHEDULE_ANYWAY
@@ -23,14 +23,6 @@ _MOST_POINTS = 10
 _HUNDRED = 100
 
 _Arguments = dict[str, Any]  # fields of PluginArguments
-
-
-class UnknownFieldError(Exception):
-    """`path` leads to a field that there is not."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
 
 
 @dataclass(slots=True)
@@ -72,22 +64,13 @@ def read_arguments(
 def _read_one(name: str, raw: dict[str, object], reading: ParsedArguments, path: Path) -> None:
     kind, read = _READERS[name]
     _check_kind(name, raw, reading.errors, path)
-    try:
-        view = convert(raw, kind)
-    except DecodeError as error:
-        raise DecodeError(_joined(path, error.path), error.detail, error.value) from None
-    if (unknown := unknown_field(raw, view)) is not None:
-        raise UnknownFieldError(_joined(path, unknown.path))
+    view = convert_fully(raw, kind, render(path))
     # What has the same name in both is taken as it is given; the rest is the plugin's.
     given = {each: getattr(view, each, None) for each in PluginArguments.__dataclass_fields__}
     for each, value in given.items():
         if value is not None:
             reading.found[each] = tuple(value) if isinstance(value, list) else value
     read(view, reading, path)
-
-
-def _joined(path: Path, rest: str) -> str:
-    return render(path) + (rest if not rest or rest.startswith("[") else f".{rest}")
 
 
 def _check_kind(name: str, raw: Mapping[str, object], errors: Errors, path: Path) -> None:

@@ -7,12 +7,7 @@ from pathlib import Path as FilePath
 
 from berth.kube.objects import Struct
 from berth.kube.scheduler_configuration import plugins, wire
-from berth.kube.scheduler_configuration.arguments import (
-    ParsedArguments,
-    UnknownFieldError,
-    read_arguments,
-    read_duration,
-)
+from berth.kube.scheduler_configuration.arguments import ParsedArguments, read_arguments, read_duration
 from berth.kube.scheduler_configuration.model import (
     ClientConnection,
     LeaderElection,
@@ -20,7 +15,14 @@ from berth.kube.scheduler_configuration.model import (
     SchedulerConfiguration,
 )
 from berth.kube.text import json_reader
-from berth.kube.text.decoding import DecodeError, YamlError, convert, show, unknown_field, without_nulls
+from berth.kube.text.decoding import (
+    DecodeError,
+    UnknownFieldError,
+    YamlError,
+    convert_fully,
+    show,
+    without_nulls,
+)
 from berth.kube.text.near import most_alike
 from berth.kube.validation.errors import NOT_POSITIVE, Errors, Path, render
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
@@ -65,7 +67,7 @@ def read(
     try:
         raw = without_nulls(_value(text))
         _check_head(raw)
-        found, errors = _complete(_decoded(raw), default_scheduler_name)
+        found, errors = _complete(convert_fully(raw, wire.Configuration), default_scheduler_name)
     except (YamlError, json_reader.JsonError, DecodeError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     except UnknownFieldError as error:
@@ -103,13 +105,6 @@ def _value(text: str) -> object:
         found = f"{len(documents)} of them" if documents else "nothing"
         raise DecodeError("", f"expected one {KIND}, found {found}")
     return documents[0]
-
-
-def _decoded(raw: object) -> wire.Configuration:
-    given = convert(raw, wire.Configuration)
-    if (unknown := unknown_field(raw, given)) is not None:
-        raise UnknownFieldError(unknown.path)
-    return given
 
 
 def _check_head(raw: object) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection
+from typing import TypeVar
 
 import msgspec
 
@@ -117,34 +118,45 @@ def show(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:76]}..."
 
 
-class UnknownName(NamedTuple):
-    """A field that a view has no place for: where it is, and what could stand there."""
+class UnknownFieldError(ValueError):
+    """A field that a view has no place for; `near` is the one that was probably meant."""
 
-    path: str
-    known: tuple[str, ...]
-
-    @property
-    def near(self) -> str | None:
-        """The name that was probably meant."""
-        name = self.path.rpartition(".")[2]
-        return meant(self.known, name) or possible(self.known, name)
+    def __init__(self, path: str, known: Collection[str]) -> None:
+        super().__init__(f"{path}: unknown field")
+        name = path.rpartition(".")[2]
+        self.path, self.near = path, meant(known, name) or possible(known, name)
 
 
-def unknown_field(raw: object, view: object, path: str = "") -> UnknownName | None:
-    """The first field in `raw` that `view`, decoded from it, has no place for."""
+def convert_fully(raw: object, kind: type[_T], path: str = "") -> _T:
+    """`raw` as a `kind` that has all its fields; `path` leads to `raw`, and is in messages.
+
+    Raises:
+        DecodeError: a value does not have the form its field needs.
+        UnknownFieldError: there is no such field.
+    """
+    try:
+        view = convert(raw, kind)
+    except DecodeError as error:
+        raise DecodeError(_below(path, error.path), error.detail, error.value) from None
+    _refuse_unknown(raw, view, path)
+    return view
+
+
+def _refuse_unknown(raw: object, view: object, path: str) -> None:
     if isinstance(view, Struct) and isinstance(raw, dict):
         names = dict(zip(view.__struct_encode_fields__, view.__struct_fields__, strict=True))
         for key, value in raw.items():
             inner = f"{path}.{key}" if path else str(key)
             if key not in names:
-                return UnknownName(inner, tuple(names))
-            if (found := unknown_field(value, getattr(view, names[key]), inner)) is not None:
-                return found
+                raise UnknownFieldError(inner, names)
+            _refuse_unknown(value, getattr(view, names[key]), inner)
     elif isinstance(view, list) and isinstance(raw, list):
         for i, (value, item) in enumerate(zip(raw, view, strict=True)):
-            if (found := unknown_field(value, item, f"{path}[{i}]")) is not None:
-                return found
-    return None
+            _refuse_unknown(value, item, f"{path}[{i}]")
+
+
+def _below(path: str, rest: str) -> str:
+    return f"{path}.{rest}" if path and rest and not rest.startswith("[") else path + rest
 
 
 _TEXTS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})

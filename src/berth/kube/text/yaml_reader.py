@@ -70,12 +70,9 @@ def read(
 ) -> Iterator[YamlDocument]:
     """The documents of a YAML stream; empty ones are left out.
 
-    Args:
-        text: What is written.
-        progress: Is told the characters read.
-        most_expanded: How many more values a document may hold, by aliases, than are written in it.
-        repeated: Takes in the keys that are set twice in a mapping, of which the last then counts; without
-            it such a key is an error.
+    `progress` is told the characters read. By aliases a document may hold `most_expanded` more values than
+    are written in it. `repeated` takes in the keys that are set twice in a mapping, of which the last then
+    counts; without it such a key is an error.
     """
     parser = YamlParser(text)
     try:
