@@ -17,26 +17,26 @@ MULTI_POINT = "multiPoint"
 EVERY = "*"
 Points = Mapping[str, frozenset[str]]  # extension point -> plugins
 
-# The plugins of v1.37, with the extension points that each extends: no less than in v1.36.
+# The plugins of v1.37: which points each extends (no less than in v1.36), and what its score weighs.
 _EXTENDED = {
     "SchedulingGates": "preEnqueue",
     "PrioritySort": "queueSort",
     "NodeName": "preFilter filter",
     "NodeUnschedulable": "preFilter filter",
-    "TaintToleration": "preFilter filter preScore score",
-    "NodeAffinity": "preFilter filter preScore score",
+    "TaintToleration": "preFilter filter preScore score=3",
+    "NodeAffinity": "preFilter filter preScore score=2",
     "NodePorts": "preFilter filter",
-    "NodeResourcesFit": "preFilter filter preScore score placementScore",
+    "NodeResourcesFit": "preFilter filter preScore score=1 placementScore",
     "VolumeRestrictions": "preFilter filter",
     "NodeVolumeLimits": "preFilter filter",
-    "VolumeBinding": "preFilter filter preScore score reserve preBind",
+    "VolumeBinding": "preFilter filter preScore score=1 reserve preBind",
     "VolumeZone": "preFilter filter",
-    "PodTopologySpread": "preFilter filter preScore score",
-    "InterPodAffinity": "preFilter filter preScore score",
-    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+    "PodTopologySpread": "preFilter filter preScore score=2",
+    "InterPodAffinity": "preFilter filter preScore score=2",
+    "DynamicResources": "preEnqueue preFilter filter postFilter score=2 reserve preBind",
     "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
-    "NodeResourcesBalancedAllocation": "preScore score",
-    "ImageLocality": "score",
+    "NodeResourcesBalancedAllocation": "preScore score=1",
+    "ImageLocality": "score=1",
     "DefaultBinder": "bind",
     "NodeDeclaredFeatures": "preFilter filter",
     "DeferredPodScheduling": "preFilter filter permit",
@@ -44,11 +44,12 @@ _EXTENDED = {
     "PodGroupPodsCount": "placementScore",
     "TopologyPlacementGenerator": "placementGenerate",
 }
-KNOWN = frozenset(_EXTENDED)
+_PLUGINS = {name: dict(part.partition("=")[::2] for part in text.split()) for name, text in _EXTENDED.items()}
+KNOWN = frozenset(_PLUGINS)
 # The extension points, with the plugins that extend each.
 POINTS: Points = MappingProxyType(
     {
-        point: frozenset(name for name, points in _EXTENDED.items() if point in points.split())
+        point: frozenset(name for name, points in _PLUGINS.items() if point in points)
         for point in Plugins.__struct_encode_fields__
         if point != MULTI_POINT
     }
@@ -58,19 +59,12 @@ POINTS: Points = MappingProxyType(
 WITHOUT_EFFECT = frozenset({"DeferredPodScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator"})
 # Enabled unless a profile says otherwise, with the weights of those that score: all but these four.
 _OPTIONAL = frozenset({"GangScheduling", *WITHOUT_EFFECT})
-_WEIGHTS = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodeResourcesFit": 1,
-    "VolumeBinding": 1,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-}
 DEFAULTS: Mapping[str, int | None] = MappingProxyType(
-    {name: _WEIGHTS.get(name) for name in _EXTENDED if name not in _OPTIONAL}
+    {
+        name: int(points["score"]) if "score" in points else None
+        for name, points in _PLUGINS.items()
+        if name not in _OPTIONAL
+    }
 )
 # Berth's rules of these names do not score.
 UNSCORED = frozenset({"DynamicResources"})
