@@ -181,14 +181,9 @@ class WeightedNodeTerm:
 def parse_node_selector(selector: NodeSelector | None) -> NodeTerms | None:
     if selector is None:
         return None
-    terms = selector.node_selector_terms or ()
-    return NodeTerms(
-        tuple(
-            _parse_node_term(term, f"nodeSelectorTerms[{i}]")
-            for i, term in enumerate(terms)
-            if term is not None and _has_content(term)
-        )
-    )
+    terms = enumerate(selector.node_selector_terms or ())
+    kept = ((i, term) for i, term in terms if term is not None and _has_content(term))
+    return NodeTerms(tuple(_parse_node_term(term, f"nodeSelectorTerms[{i}]") for i, term in kept))
 
 
 def parse_preferred_terms(terms: Iterable[PreferredSchedulingTerm] | None) -> tuple[WeightedNodeTerm, ...]:

@@ -28,20 +28,15 @@ _STABLE = "v1"
 # What an earlier version of a kind had and its v1 has not.
 _EARLIER = {("Deployment", "spec.rollbackTo"), ("DaemonSet", "spec.templateGeneration")}
 # The PodGroup of the coscheduling plugin, a custom resource that is read like a built-in kind.
+_POD_GROUP_SPEC: RawObject = {
+    "minMember": {"type": "integer"},
+    "minResources": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}},
+    "scheduleTimeoutSeconds": {"type": "integer"},
+}
 _LABELLED_POD_GROUP: RawObject = {
     "type": "object",
     "properties": {
-        "spec": {
-            "type": "object",
-            "properties": {
-                "minMember": {"type": "integer"},
-                "minResources": {
-                    "type": "object",
-                    "additionalProperties": {"x-kubernetes-int-or-string": True},
-                },
-                "scheduleTimeoutSeconds": {"type": "integer"},
-            },
-        },
+        "spec": {"type": "object", "properties": _POD_GROUP_SPEC},
         "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
 }

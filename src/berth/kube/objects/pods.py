@@ -99,15 +99,8 @@ class Volume(Struct, frozen=True):
     @property
     def is_disk(self) -> bool:
         """Whether it is a disk that pods cannot share at will, or of which a node takes only so many."""
-        return bool(
-            self.gce_persistent_disk
-            or self.aws_elastic_block_store
-            or self.iscsi
-            or self.rbd
-            or self.azure_disk
-            or self.cinder
-            or self.portworx_volume
-        )
+        of_a_cloud = self.gce_persistent_disk or self.aws_elastic_block_store or self.azure_disk
+        return bool(of_a_cloud or self.iscsi or self.rbd or self.cinder or self.portworx_volume)
 
 
 class PodSchedulingGroup(Struct, frozen=True):

@@ -3,11 +3,4 @@
 from berth.kube.schema.nodes import FREE_FORM, NO_DEFAULT, SchemaNode, SchemaStruct
 from berth.kube.schema.registry import Schema, SchemaRegistry
 
-__all__ = [
-    "FREE_FORM",
-    "NO_DEFAULT",
-    "Schema",
-    "SchemaNode",
-    "SchemaRegistry",
-    "SchemaStruct",
-]
+__all__ = ["FREE_FORM", "NO_DEFAULT", "Schema", "SchemaNode", "SchemaRegistry", "SchemaStruct"]

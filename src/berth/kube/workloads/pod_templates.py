@@ -197,20 +197,16 @@ def pinned_to(pod: Pod) -> str | None:
     return None
 
 
-_TOLERATED = (
-    ("not-ready", NO_EXECUTE),
-    ("unreachable", NO_EXECUTE),
-    ("disk-pressure", "NoSchedule"),
-    ("memory-pressure", "NoSchedule"),
-    ("pid-pressure", "NoSchedule"),
-    ("unschedulable", "NoSchedule"),
-)
+_TOLERATED = {
+    **dict.fromkeys(("not-ready", "unreachable"), NO_EXECUTE),
+    **dict.fromkeys(("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"), "NoSchedule"),
+}
 
 
 def daemon_tolerations(*, host_network: bool) -> list[Toleration]:
     """What every daemon pod tolerates, so that it is there before its node is ready."""
-    conditions = [*_TOLERATED, ("network-unavailable", "NoSchedule")] if host_network else _TOLERATED
+    effects = _TOLERATED | {"network-unavailable": "NoSchedule"} if host_network else _TOLERATED
     return [
         Toleration(key=f"{PREFIX}{condition}", operator=EXISTS, effect=effect)
-        for condition, effect in conditions
+        for condition, effect in effects.items()
     ]
