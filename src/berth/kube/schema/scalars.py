@@ -74,18 +74,9 @@ def go_type(node: SchemaNode) -> str:
             return f"v1.{node.struct.short_name}"
         return f"map[string]{go_type(node.values)}" if node.values is not None else "map[string]interface {}"
     if node.type == "string":
-        return _GO_STRINGS.get(node.format, "string")
+        return _TEXTS[node.format][0] if node.format in _TEXTS else "string"
     words = {"integer": node.format or "int64", "number": "float64", "boolean": "bool"}
     return words.get(node.type, "interface {}")
-
-
-_GO_STRINGS = {
-    TIME: "v1.Time",
-    MICRO_TIME: "v1.MicroTime",
-    QUANTITY: "resource.Quantity",
-    BYTES: "[]uint8",
-    INT_OR_STRING: "intstr.IntOrString",
-}
 
 
 def _is_int(value: object, form: str) -> bool:
@@ -94,9 +85,8 @@ def _is_int(value: object, form: str) -> bool:
 
 
 def _mistake(value: object, node: SchemaNode) -> str | None:
-    mistake_of = _MISTAKES.get(node.format)
-    if mistake_of is not None:
-        return mistake_of(value)
+    if node.format in _TEXTS:
+        return _TEXTS[node.format][1](value)
     return None if isinstance(value, str) else ""
 
 
@@ -136,10 +126,11 @@ def _bytes_mistake(value: object) -> str | None:
     return None
 
 
-_MISTAKES: dict[str, Callable[[object], str | None]] = {
-    INT_OR_STRING: _int_or_string_mistake,
-    QUANTITY: _quantity_mistake,
-    TIME: _time_mistake,
-    MICRO_TIME: partial(_time_mistake, layout="2006-01-02T15:04:05.000000Z07:00"),
-    BYTES: _bytes_mistake,
+# By format: the type that Go reads a text into, and what is wrong with one that it cannot read.
+_TEXTS: dict[str, tuple[str, Callable[[object], str | None]]] = {
+    INT_OR_STRING: ("intstr.IntOrString", _int_or_string_mistake),
+    QUANTITY: ("resource.Quantity", _quantity_mistake),
+    TIME: ("v1.Time", _time_mistake),
+    MICRO_TIME: ("v1.MicroTime", partial(_time_mistake, layout="2006-01-02T15:04:05.000000Z07:00")),
+    BYTES: ("[]uint8", _bytes_mistake),
 }
