@@ -7,6 +7,7 @@ people search for these sentences, so their wording is part of the protocol.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -50,32 +51,29 @@ def regex_message(rule: str, pattern: str, *examples: str) -> str:
     return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
+_DNS_LABEL_MESSAGE = regex_message(_DNS_LABEL_RULE, _DNS_LABEL, "my-name", "123-abc")
+_DNS_SUBDOMAIN_MESSAGE = regex_message(_DNS_SUBDOMAIN_RULE, _DNS_SUBDOMAIN, "example.com")
 _NAME_PART_MESSAGE = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
+_LABEL_VALUE_MESSAGE = regex_message(_LABEL_VALUE_RULE, _LABEL_VALUE, "MyValue", "my_value", "12345")
 
 
 def _size(value: str) -> int:
     return len(value.encode("utf-8", "surrogatepass"))
 
 
+def _errors(value: str, most: int, unit: str, matches: Callable[[str], object], message: str) -> list[str]:
+    errors = [too_long(most, unit)] if _size(value) > most else []
+    return errors if matches(value) else [*errors, message]
+
+
 def dns_label_errors(value: str) -> list[str]:
-    errors = []
-    if _size(value) > 63:
-        errors.append(too_long(63, "characters"))
-    if not _dns_label(value):
-        if _dns_subdomain(value):
-            errors.append("must not contain dots")
-        else:
-            errors.append(regex_message(_DNS_LABEL_RULE, _DNS_LABEL, "my-name", "123-abc"))
-    return errors
+    dotted = "." in value and _dns_subdomain(value)
+    message = "must not contain dots" if dotted else _DNS_LABEL_MESSAGE
+    return _errors(value, 63, "characters", _dns_label, message)
 
 
 def dns_subdomain_errors(value: str, unit: str = "characters") -> list[str]:
-    errors = []
-    if _size(value) > 253:
-        errors.append(too_long(253, unit))
-    if not _dns_subdomain(value):
-        errors.append(regex_message(_DNS_SUBDOMAIN_RULE, _DNS_SUBDOMAIN, "example.com"))
-    return errors
+    return _errors(value, 253, unit, _dns_subdomain, _DNS_SUBDOMAIN_MESSAGE)
 
 
 @lru_cache(maxsize=4096)
@@ -113,9 +111,4 @@ def config_key_errors(value: str) -> list[str]:
 def label_value_errors(value: str) -> list[str]:
     if len(value) <= 63 and _label_value(value):
         return []
-    errors = []
-    if _size(value) > 63:
-        errors.append(too_long(63))
-    if not _label_value(value):
-        errors.append(regex_message(_LABEL_VALUE_RULE, _LABEL_VALUE, "MyValue", "my_value", "12345"))
-    return errors
+    return _errors(value, 63, "bytes", _label_value, _LABEL_VALUE_MESSAGE)
