@@ -88,18 +88,14 @@ def _check_ports(ports: list[ContainerPort], errors: Errors, path: Path) -> None
 
 
 def port_name_errors(name: str) -> list[str]:
-    errors = []
-    if len(name.encode("utf-8", "surrogatepass")) > 15:
-        errors.append("must be no more than 15 characters")
-    if not _port_letters(name):
-        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not _one_letter(name):
-        errors.append("must contain at least one letter (a-z)")
-    if "--" in name:
-        errors.append("must not contain consecutive hyphens")
-    if name.startswith("-") or name.endswith("-"):
-        errors.append("must not begin or end with a hyphen")
-    return errors
+    judged = (
+        (len(name.encode("utf-8", "surrogatepass")) > 15, "must be no more than 15 characters"),
+        (not _port_letters(name), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+        (not _one_letter(name), "must contain at least one letter (a-z)"),
+        ("--" in name, "must not contain consecutive hyphens"),
+        (name.startswith("-") or name.endswith("-"), "must not begin or end with a hyphen"),
+    )
+    return [message for is_wrong, message in judged if is_wrong]
 
 
 def _check_host_port_conflicts(containers: list[Container], errors: Errors, path: Path) -> None:
