@@ -60,9 +60,7 @@ def view_of(api_version: str, kind: str) -> type[KubeObject] | None:
 
 def home_of(api_version: str, kind: str) -> str | None:
     """The API version to write a kind with a typed view in; None for any other kind."""
-    if view_of(api_version, kind) is None:
-        return None
-    return _home(group_of(api_version), kind)
+    return _home(group_of(api_version), kind) if view_of(api_version, kind) else None
 
 
 def _home(group: str, kind: str) -> str:

@@ -187,9 +187,8 @@ def wanted(resource: Resource, template: View, policy: LivePolicy, urgency: int 
     """
     metadata: ObjectMeta = template.metadata
     namespace, name = key = binding_key(resource, key_of(metadata))
-    copied = {
-        label: value for label, value in (metadata.labels or {}).items() if not label.endswith(PERMANENT_ID)
-    }
+    given = metadata.labels or {}
+    copied = {label: value for label, value in given.items() if not label.endswith(PERMANENT_ID)}
     labels, annotations = _claim(policy)
     if copied:
         annotations[COPIED_LABELS] = ",".join(sorted(copied))

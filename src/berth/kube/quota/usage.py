@@ -40,7 +40,7 @@ from berth.kube.objects import (
     ResourceList,
     ResourceRequirements,
 )
-from berth.kube.pods import is_finished
+from berth.kube.pods import condition, is_finished
 from berth.kube.selectors import EXISTS, Requirement
 from berth.kube.text.decoding import convert, without_nulls
 from berth.kube.times import seconds_of
@@ -82,7 +82,7 @@ def requirements_of(spec: RawObject) -> Iterator[ScopeRequirement]:
 
 
 def has_deadline(spec: PodSpec) -> bool:
-    return (spec.active_deadline_seconds if spec.active_deadline_seconds is not None else -1) >= 0
+    return spec.active_deadline_seconds is not None and spec.active_deadline_seconds >= 0
 
 
 def _is_best_effort(spec: PodSpec) -> bool:
@@ -197,10 +197,8 @@ class PodQuota(QuotaEvaluator):
         return convert(without_nulls(obj), Pod)
 
     def usage(self, seen: Pod, now: float) -> Amounts:
-        used = {self.count_name: ONE}
-        if is_over(seen, now):
-            return used
-        return {**used, **_compute(*_whole(seen))}
+        held = {} if is_over(seen, now) else _compute(*_whole(seen))
+        return {self.count_name: ONE, **held}
 
     def in_scope(self, seen: Pod, wanted: ScopeRequirement) -> bool:
         if wanted.scope == PRIORITY_CLASS:
@@ -283,18 +281,16 @@ def _resized(spec: PodSpec, status: PodStatus) -> PodSpec:
     }
     if not entries:
         return spec
-    infeasible = any(
-        each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions or ()
-    )
+    pending = condition(status.conditions, "PodResizePending")
+    infeasible = pending is not None and pending.reason == "Infeasible"
 
     def resized(each: Container) -> Container:
         entry = entries.get(each.name)
         return each if entry is None else _as_running(each, entry, infeasible=infeasible)
 
     init_containers = [resized(each) if is_sidecar(each) else each for each in spec.init_containers or ()]
-    return replace(
-        spec, containers=list(map(resized, spec.containers or ())), init_containers=init_containers
-    )
+    containers = [resized(each) for each in spec.containers or ()]
+    return replace(spec, containers=containers, init_containers=init_containers)
 
 
 def _as_running(container: Container, entry: ContainerStatus, *, infeasible: bool) -> Container:

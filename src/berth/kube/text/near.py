@@ -41,13 +41,11 @@ def meant(names: Iterable[str], name: str) -> str | None:
 
 def _alike(least: float, names: Iterable[str], name: str) -> str | None:
     """The one of some names that is most like what was written, if it is so much like it."""
-    written = name.lower()
-    ratio, near = max(
-        ((SequenceMatcher(None, written, each.lower()).ratio(), each) for each in names),
-        key=lambda found: found[0],
-        default=(0.0, ""),
-    )
-    return near if ratio >= least else None
+
+    def likeness(known: str) -> float:
+        return SequenceMatcher(None, name.lower(), known.lower()).ratio()
+
+    return max((each for each in names if likeness(each) >= least), key=likeness, default=None)
 
 
 slip = partial(_alike, 0.9)  # the one that this is but for a letter or so, such as the plural
