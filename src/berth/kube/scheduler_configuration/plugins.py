@@ -118,7 +118,7 @@ def _multi_point(given: PluginSet) -> dict[str, int | None]:
 
 
 def _at(given: PluginSet, point: str, everywhere: Mapping[str, int | None]) -> frozenset[str]:
-    explicit = frozenset(plugin.name or "" for plugin in given.enabled or ())
+    explicit = frozenset(_names(given))
     disabled = {plugin.name for plugin in given.disabled or ()}
     if EVERY in disabled:
         return explicit
@@ -128,8 +128,7 @@ def _at(given: PluginSet, point: str, everywhere: Mapping[str, int | None]) -> f
 def mentioned(plugins: Plugins) -> Iterator[str]:
     """The plugins that a profile enables by name, at any point."""
     for point in (MULTI_POINT, *POINTS):
-        for plugin in plugins.at(point).enabled or ():
-            yield plugin.name or ""
+        yield from _names(plugins.at(point))
 
 
 # --- what is wrong ----------------------------------------------------------------------
