@@ -280,11 +280,7 @@ class LiveBinding(BindingBase, frozen=True):
 
 
 def as_scheduled(binding: LiveBinding) -> Binding:
-    """The binding with its specification decoded.
-
-    Raises:
-        msgspec.ValidationError: the specification is not what it should be.
-    """
+    """The binding with its specification decoded; raises msgspec.ValidationError if that cannot be."""
     spec = msgspec.convert(binding.spec, BindingSpec)
     return Binding(**{**msgspec.structs.asdict(binding), "spec": spec})
 

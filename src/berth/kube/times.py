@@ -68,11 +68,7 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """The length of a duration in seconds.
-
-    Raises:
-        DurationError: it is none.
-    """
+    """The length of a duration in seconds; raises DurationError if it is none."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
         return 0.0

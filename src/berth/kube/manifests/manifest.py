@@ -159,11 +159,7 @@ def load(
 
 
 def listed(items: Iterable[msgspec.Raw], kind: str, api_version: str, server: str) -> Iterator[Manifest]:
-    """Objects as an API server lists them, which do not say of which kind they are.
-
-    Raises:
-        ManifestError: one cannot be read.
-    """
+    """Objects as an API server lists them, without their kind; raises ManifestError if one cannot be read."""
     source = Source(server)
     for item in items:
         try:

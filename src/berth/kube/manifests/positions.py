@@ -29,7 +29,7 @@ _decoder = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class Positions:
-    """Finds the lines on which the fields of objects are written; `stdin` is what was read from there."""
+    """Finds the lines on which the fields of objects are written; `stdin` is what standard input held."""
 
     def __init__(self, stdin: bytes = b"") -> None:
         self._stdin = stdin

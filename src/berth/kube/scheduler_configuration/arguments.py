@@ -37,12 +37,7 @@ class ParsedArguments:
 def read_arguments(
     given: Sequence[wire.PluginConfig], reading: ParsedArguments, path: Path
 ) -> PluginArguments:
-    """The arguments of a profile.
-
-    Raises:
-        DecodeError: a value does not have the form its field needs.
-        UnknownFieldError: there is no such field.
-    """
+    """The arguments of a profile; raises what `convert_fully` does."""
     seen: set[str] = set()
     for i, config in enumerate(given):
         name, place = config.name or "", (*path, i)

@@ -59,11 +59,7 @@ def load(
 def read(
     text: str, file: str = "configuration", *, default_scheduler_name: str = DEFAULT_SCHEDULER_NAME
 ) -> SchedulerConfiguration:
-    """The configuration in a text; messages call it `file`.
-
-    Raises:
-        ConfigurationError: it cannot be used.
-    """
+    """The configuration in a text, called `file` in messages; raises ConfigurationError if it is none."""
     try:
         raw = without_nulls(_value(text))
         _check_head(raw)

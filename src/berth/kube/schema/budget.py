@@ -27,11 +27,7 @@ _current = _OfThread()
 
 
 def step() -> None:
-    """Count one step against the budget of this thread.
-
-    Raises:
-        BudgetError: the budget is spent.
-    """
+    """Count one step against the budget of this thread; raises BudgetError if that is spent."""
     spent = _current.spent
     if spent is not None:
         _current.steps += 1

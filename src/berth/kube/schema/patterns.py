@@ -40,11 +40,7 @@ _OPTIONS.log_errors = False
 
 @lru_cache(maxsize=_CACHED)
 def compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2 has no types
-    """The pattern of RE2.
-
-    Raises:
-        PatternError: Go would not compile it.
-    """
+    """The pattern of RE2; raises PatternError if Go would not compile it."""
     if _any_byte(pattern) and "\\Q" not in pattern:
         raise PatternError("error parsing regexp: invalid escape sequence: `\\C`")
     try:

@@ -74,11 +74,7 @@ def decode(text: bytes | msgspec.Raw, kind: type[_T]) -> _T:
 
 
 def to_builtins(text: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - whatever the JSON holds
-    """The value with all its digits; a number no float can hold remains text.
-
-    Raises:
-        JsonError: this is not JSON.
-    """
+    """The value with all its digits, as text where no float can hold them; raises JsonError if it is none."""
     try:
         try:
             return msgspec.json.decode(text)

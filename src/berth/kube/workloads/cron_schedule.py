@@ -90,11 +90,7 @@ class Interval:
 
 @lru_cache(maxsize=256)
 def parse(text: str, zone: str | None = None) -> Schedule | Interval:
-    """Read a schedule.
-
-    Raises:
-        ScheduleError: it is not one.
-    """
+    """Read a schedule; raises ScheduleError if it is none."""
     if not text:
         raise ScheduleError("empty spec string")
     if text.startswith(("TZ=", "CRON_TZ=")):
