@@ -142,7 +142,6 @@ _MUST_BE_SAID = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS)
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 _STORAGE = ("persistentvolumeclaims", "requests.storage")
-_STORAGE_OF_CLASS = tuple(f"{_OF_STORAGE_CLASS}{name}" for name in _STORAGE)
 _OF_DEVICE_CLASS = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32  # that a request for all of them may get
 _ALIASES = {"configmaps", "resourcequotas", "replicationcontrollers", "secrets"}
@@ -153,6 +152,9 @@ class QuotaEvaluator:
     """Objects of a resource that are only counted."""
 
     grows: ClassVar[bool] = False  # with an update
+    # What they use besides, by name and by how the names end.
+    also: ClassVar[tuple[str, ...]] = ()
+    endings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, group: str, plural: str) -> None:
         self.count_name = f"count/{plural}.{group}" if group else f"count/{plural}"
@@ -164,7 +166,7 @@ class QuotaEvaluator:
         return sorted(name for name in names if self._counts(name))
 
     def _counts(self, name: str) -> bool:
-        return name in self._each
+        return name in self._each or name in self.also or name.endswith(self.endings)
 
     def look(self, obj: RawObject) -> Any:  # noqa: ANN401 - what the other methods are asked about
         return obj
@@ -318,9 +320,7 @@ class ServiceQuota(QuotaEvaluator):
     """A Service may use a load balancer and ports of the nodes."""
 
     grows = True
-
-    def _counts(self, name: str) -> bool:
-        return name in (self.count_name, "services", "services.nodeports", "services.loadbalancers")
+    also = ("services", "services.nodeports", "services.loadbalancers")
 
     def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         spec = seen.get("spec") or {}
@@ -341,9 +341,8 @@ class StorageQuota(QuotaEvaluator):
     """A claim uses storage, in all and of its class."""
 
     grows = True
-
-    def _counts(self, name: str) -> bool:
-        return name in (self.count_name, *_STORAGE) or name.endswith(_STORAGE_OF_CLASS)
+    also = _STORAGE
+    endings = tuple(f"{_OF_STORAGE_CLASS}{name}" for name in _STORAGE)
 
     def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         spec, status = seen.get("spec") or {}, seen.get("status") or {}
@@ -366,9 +365,7 @@ class DeviceQuota(QuotaEvaluator):
     """A claim uses as many devices of a class as it may get at most."""
 
     grows = True
-
-    def _counts(self, name: str) -> bool:
-        return name == self.count_name or name.endswith(_OF_DEVICE_CLASS)
+    endings = (_OF_DEVICE_CLASS,)
 
     def usage(self, seen: RawObject, now: float) -> Amounts:  # noqa: ARG002
         counts: dict[str, int] = {}
