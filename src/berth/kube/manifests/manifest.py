@@ -319,11 +319,10 @@ def _from_json_object(kind: str, api_version: str, source: Source, raw: msgspec.
     try:
         manifest = _manifest(kind, api_version, source, raw, lambda view: json_reader.decode(raw, view))
         # What a server has stored has been through a decoder that keeps one of two.
-        if manifest.object is None or not manifest.object.metadata.uid:
-            repeated = json_reader.repeated_key(raw)
-            if repeated is not None:
-                text = f"{repeated} is set twice"
-                raise _complaint(kind, manifest.namespace, manifest.name, source, text)
+        stored = manifest.object is not None and manifest.object.metadata.uid
+        if not stored and (repeated := json_reader.repeated_keys(raw)):
+            text = f"{repeated[0]} is set twice"
+            raise _complaint(kind, manifest.namespace, manifest.name, source, text)
     except json_reader.JsonError as error:
         raise ManifestError(f"{source}: not valid JSON: {error.detail}") from None
     return manifest

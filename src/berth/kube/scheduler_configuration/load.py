@@ -91,8 +91,8 @@ def _value(text: str) -> object:
         except json_reader.JsonError:
             pass  # YAML may start like this, too
         else:
-            if (repeated := json_reader.repeated_key(content)) is not None:
-                raise DecodeError(repeated, "is set twice in the same mapping")
+            if repeated := json_reader.repeated_keys(content):
+                raise DecodeError(repeated[0], "is set twice in the same mapping")
             return value
     from berth.kube.text import yaml_reader  # noqa: PLC0415 - takes long, and not everybody has a file
 

@@ -116,11 +116,6 @@ _keys = json.JSONDecoder(object_pairs_hook=_refuse_repeated, parse_int=str, pars
 _pairs = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=str)
 
 
-def repeated_key(text: bytes | msgspec.Raw) -> str | None:
-    """The path of a key that an object in well-formed `text` has twice."""
-    return next(iter(repeated_keys(text)), None)
-
-
 def repeated_name(text: str) -> str | None:
     """A key that an object in well-formed `text` has twice, without the path to it."""
     try:
@@ -133,7 +128,7 @@ def repeated_name(text: str) -> str | None:
 
 
 def repeated_keys(text: bytes | msgspec.Raw) -> list[str]:
-    """The paths of such keys, in the order of the text, up to a number and about so many characters."""
+    """The paths of keys that objects in well-formed `text` have twice, in its order; not all of many."""
     try:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
