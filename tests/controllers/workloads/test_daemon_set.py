@@ -257,6 +257,53 @@ def test_a_rolling_update_replaces_one_node_at_a_time() -> None:
     assert {"v2"} == {image_of(pod) for pod in world.all(PODS)}
 
 
+def test_a_rolling_update_that_surges_makes_a_pod_before_one_goes() -> None:
+    """With maxSurge the old pod of a node goes once the new one beside it is available."""
+    surging = {"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}}
+    world = script(4, updateStrategy=surging)
+    before = set(world.names(PODS))
+    world.change(DAEMON_SETS, "agent", new_image("v2"))
+    for done in (2, 4):
+        world.settle()
+        assert sorted(served(world)) == sorted(served_once(4) + served_new(world))
+        assert len(served_new(world)) == 2
+        assert not going(world)
+        run(world)
+        assert len(going(world)) == 2
+        for name in going(world):
+            world.delete(PODS, name, grace=0)
+        assert len(before & set(world.names(PODS))) == 4 - done
+    run(world)
+    assert served(world) == served_once(4)
+    assert {"v2"} == {image_of(pod) for pod in world.all(PODS)}
+
+
+def going(world: Script) -> list[str]:
+    return [p["metadata"]["name"] for p in world.all(PODS) if "deletionTimestamp" in p["metadata"]]
+
+
+def served_once(nodes: int) -> list[str]:
+    return [f"n{number}" for number in range(nodes)]
+
+
+def served_new(world: Script) -> list[str]:
+    """The nodes of the pods that have no node yet."""
+    return [pinned(pod) for pod in world.all(PODS) if not pod["spec"].get("nodeName")]
+
+
+def test_a_pod_that_is_not_available_is_surged_beside_at_once() -> None:
+    """However many may surge: the node has nothing to lose, and the old pod goes once there is a new one."""
+    surging = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    world = script(3, updateStrategy=surging)
+    for name in world.names(PODS):
+        world.set_ready(name, ready=False)
+    world.settle()
+    world.change(DAEMON_SETS, "agent", new_image("v2"))
+    world.settle()
+    assert len(served_new(world)) == 3
+    assert len(going(world)) == 3
+
+
 def test_on_delete_waits_for_the_user() -> None:
     """With OnDelete only pods that somebody removes get the new revision."""
     world = script(1, updateStrategy={"type": "OnDelete"})

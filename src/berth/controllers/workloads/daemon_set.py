@@ -24,6 +24,7 @@ from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import (
+    IntOrString,
     Key,
     LivePod,
     LiveWorkload,
@@ -32,6 +33,7 @@ from berth.kube.objects import (
     PodTemplateSpec,
     RawObject,
     RollingUpdate,
+    UpdateStrategy,
     key_of,
 )
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
@@ -143,9 +145,15 @@ class DaemonSetController(WorkloadController):
                 return
         by_node = _by_node(pods)
         if not metadata.deletion_timestamp and not self.waits(metadata, now):
-            plan = self._plan(daemon_set, by_node, now)
-            if not plan.create and not plan.delete:
-                self._update(daemon_set, by_node, found, plan, now)
+            rolling = _rolling(daemon_set)
+            surge = self._share(daemon_set, rolling.max_surge, default=0) if rolling else 0
+            plan = self._plan(daemon_set, by_node, found.hash if surge else None, now)
+            if rolling and not plan.create and not plan.delete:
+                if surge:
+                    self._surge(daemon_set, by_node, found, plan, surge, now)
+                else:
+                    most = max(self._share(daemon_set, rolling.max_unavailable, default=1), 1)
+                    _replace(daemon_set, by_node, found, plan, most, now)
             yield from self._carry_out(daemon_set, plan, found, now)
         yield from self._status(daemon_set, by_node, found, now)
 
@@ -157,7 +165,8 @@ class DaemonSetController(WorkloadController):
             known = self._eligibility[uid] = (generation, DaemonEligibility(template, self._gates))
         return known[1]
 
-    def _plan(self, daemon_set: LiveWorkload, by_node: _ByNode, now: float) -> _Plan:
+    def _plan(self, daemon_set: LiveWorkload, by_node: _ByNode, surges_to: str | None, now: float) -> _Plan:
+        """One pod a node; while a set surges to a revision, one of that beside one of an older."""
         plan, eligibility = _Plan(), self._wants(daemon_set)
         metadata = daemon_set.metadata
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
@@ -176,7 +185,10 @@ class DaemonSetController(WorkloadController):
                     plan.remove([pod], "it failed")
             living = [pod for pod in staying if phase(pod) != FAILED]
             living.sort(key=lambda pod: (not pod.spec.node_name, created_at(pod.metadata)))
-            plan.remove(living[1:], f"node {name} has another pod")
+            if surges_to is None:
+                plan.remove(living[1:], f"node {name} has another pod")
+            else:
+                plan.remove(_surplus(living, daemon_set, surges_to, now), f"node {name} has another pod")
             if found.starts and not pods and not self._is_restrained(metadata, name, now):
                 plan.create.append(name)
         for name, pods in by_node.items():
@@ -195,27 +207,25 @@ class DaemonSetController(WorkloadController):
 
     # --- updating -----------------------------------------------------------------------------------
 
-    def _update(
-        self, daemon_set: LiveWorkload, by_node: _ByNode, found: History, plan: _Plan, now: float
-    ) -> None:
-        """Replace pods of older revisions, as many at a time as may be unavailable; it does not surge."""
-        strategy = daemon_set.spec.update_strategy
-        if strategy is not None and strategy.type == "OnDelete":
-            return
-        given = (strategy.rolling_update if strategy else None) or RollingUpdate()
+    def _share(self, daemon_set: LiveWorkload, value: IntOrString | None, default: int) -> int:
+        """A number of nodes, or a share of those that are served."""
         eligibility = self._wants(daemon_set)
         total = sum(eligibility.of(node).starts for node in self.cache.all(NODES, Node))
-        budget = max(resolved(given.max_unavailable, total, default=1, up=True), 1)
-        old: list[LivePod] = []
-        for pods in by_node.values():
-            living = _staying(pods)
-            if not any(is_available(pod, daemon_set, now) for pod in living):
-                budget -= 1
-            old += [pod for pod in living if hash_of(pod) != found.hash]
-        # What is unavailable already costs nothing more.
-        unavailable = [pod for pod in old if not is_available(pod, daemon_set, now)]
-        available = [pod for pod in old if is_available(pod, daemon_set, now)]
-        plan.remove([*unavailable, *available[: max(budget, 0)]], "it has an older revision")
+        return resolved(value, total, default=default, up=True)
+
+    def _surge(
+        self, daemon_set: LiveWorkload, by_node: _ByNode, found: History, plan: _Plan, most: int, now: float
+    ) -> None:
+        """Make pods beside those of older revisions: `most` beside available ones."""
+        eligibility, beside = self._wants(daemon_set), list[str]()
+        for node in self.cache.all(NODES, Node):
+            name = node.metadata.name or ""
+            new, old = _by_revision(_staying(by_node.get(name, [])), found.hash)
+            if new and old:
+                most -= 1  # the new one is waited for: if it were available the old one would have gone
+            elif old and eligibility.of(node).starts:
+                (beside if is_available(old[0], daemon_set, now) else plan.create).append(name)
+        plan.create += beside[: max(most, 0)]
 
     # --- doing --------------------------------------------------------------------------------------
 
@@ -264,6 +274,41 @@ class DaemonSetController(WorkloadController):
         status["observedGeneration"] = daemon_set.metadata.generation or 0
         if is_news(daemon_set, status):
             yield status_patch(DAEMON_SETS, daemon_set, dict(status))
+
+
+def _rolling(daemon_set: LiveWorkload) -> RollingUpdate | None:
+    """How pods of older revisions are replaced; None if somebody else has to delete them."""
+    strategy = daemon_set.spec.update_strategy or UpdateStrategy()
+    return None if strategy.type == "OnDelete" else strategy.rolling_update or RollingUpdate()
+
+
+def _replace(
+    daemon_set: LiveWorkload, by_node: _ByNode, found: History, plan: _Plan, most: int, now: float
+) -> None:
+    """Remove pods of older revisions while no more than `most` nodes are without an available pod."""
+    outdated: list[LivePod] = []
+    for pods in by_node.values():
+        living = _staying(pods)
+        if not any(is_available(pod, daemon_set, now) for pod in living):
+            most -= 1
+        outdated += _by_revision(living, found.hash)[1]
+    # What is unavailable already costs nothing more.
+    unavailable = [pod for pod in outdated if not is_available(pod, daemon_set, now)]
+    available = [pod for pod in outdated if is_available(pod, daemon_set, now)]
+    plan.remove([*unavailable, *available[: max(most, 0)]], "it has an older revision")
+
+
+def _surplus(living: list[LivePod], daemon_set: LiveWorkload, new_hash: str, now: float) -> list[LivePod]:
+    """Whom a node need not have that may have a pod of the new revision beside one of an older."""
+    new, old = _by_revision(living, new_hash)
+    is_over = new and old and (not is_ready(old[0]) or is_available(new[0], daemon_set, now))
+    return [*new[1:], *old[0 if is_over else 1 :]]
+
+
+def _by_revision(pods: list[LivePod], new_hash: str) -> tuple[list[LivePod], list[LivePod]]:
+    """Those of the new revision, and those of older ones."""
+    new = [pod for pod in pods if hash_of(pod) == new_hash]
+    return new, [pod for pod in pods if hash_of(pod) != new_hash]
 
 
 def _staying(pods: list[LivePod]) -> list[LivePod]:
