@@ -14,8 +14,6 @@ import resource
 import signal
 import sys
 from functools import partial
-from types import FrameType
-from typing import NoReturn
 
 from berth.cli.up.parent import REFUSED, guard, when_parent_is_gone
 
@@ -23,9 +21,6 @@ from berth.cli.up.parent import REFUSED, guard, when_parent_is_gone
 def main() -> int:
     line = sys.stdin.buffer.readline()
     guard(sys.stdin.fileno())
-    # uvicorn raises the signal once more after it has stopped; without a handler the store would stay open.
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGINT, _end)
     when_parent_is_gone(partial(os.kill, os.getpid(), signal.SIGTERM))
     _allow_many_connections()
     # Hundreds of thousands of objects live long; frequent collections would stop every request for nothing.
@@ -45,6 +40,10 @@ def _serve(line: bytes) -> int:
     logs.set_up(told.form, told.verbosity)
     try:
         with open_server(told.settings) as server:
+            # Until here a signal just ends the process: an exception that a handler raises can get lost in an
+            # import. uvicorn raises the signal again after it has stopped, and the store is still to be closed.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: server.stop())
             _tell(line_of(server.prepared))
             server.run()
     except (DataDirError, DataDirInUseError, PortInUseError) as error:
@@ -63,10 +62,6 @@ def _tell(line: bytes) -> None:
     os.close(silence)
 
 
-def _end(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
-
-
 def _refuse(sentence: str) -> int:
     from berth.cli.up.children import BECAUSE  # noqa: PLC0415 - as above
 
@@ -82,9 +77,6 @@ def _allow_many_connections() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    except SystemExit:
-        code = 0
+    code = main()
     sys.stderr.flush()
     os._exit(code)  # do not wait for threads that work on requests of clients that are gone
