@@ -47,8 +47,7 @@ _NAMED = 5  # kinds without anything to show that are named in the message
 )
 @option("--host", "The address to listen on.", default="127.0.0.1")
 @option("--open", "Open the page in a browser.", "opens", is_flag=True)
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(**flags: Any) -> None:  # noqa: ANN401 - one an option
     """Show where pods are, how even they are spread, and why a pod waits, on a page.
 
     The page reads a live cluster with your kubeconfig, and changes nothing there, or the manifests of -f,
@@ -65,14 +64,11 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
         flags=same_flags(options, flags["kubernetes_version"]),
     )
     serve = partial(_serve, asked, page_documents(flags["validate"]), opens=flags["opens"])
-    try:
+    with refusing(ServingError, ConnectionSettingsError, ApiError):
         if flags["files"]:
             asyncio.run(serve(_dump(flags, options)))
         else:
             asyncio.run(_serve_cluster(serve, flags, options))
-    except* (ServingError, ConnectionSettingsError, ApiError) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
-    ctx.exit(0)
 
 
 def _same_input(flags: Flags) -> str:

@@ -13,8 +13,15 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
-from berth.cli.input.options import Decorator, ParsedParam, bool_option, context_option, in_this_order, option
-from berth.cli.output.tables import first_cause
+from berth.cli.input.options import (
+    Decorator,
+    ParsedParam,
+    bool_option,
+    context_option,
+    in_this_order,
+    option,
+    refusing,
+)
 from berth.kube.scheduler_configuration.model import ClientConnection, LeaderElection
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
@@ -149,18 +156,7 @@ def serving_of(flags: Mapping[str, Any], **more: Any) -> ServingSettings:  # noq
 
 
 def run_to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Run a component; if anything but a signal ends it, that is printed as a sentence."""
-    failed: BaseException | None = None
-    try:
-        run_until_told(work)
-    except* (ConnectionSettingsError, ServingError, StartError, LeadershipLost) as group:
-        failed = first_cause(group)
-    if failed is not None:
-        raise click.ClickException(str(failed))
-
-
-def run_until_told(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end, or until SIGTERM or Ctrl-C; then let it finish in order."""
+    """Run a component until SIGTERM or Ctrl-C, which let it finish in order; an error ends the command."""
 
     async def main() -> None:
         task = asyncio.ensure_future(work)
@@ -170,4 +166,5 @@ def run_until_told(work: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    uvloop.run(main())
+    with refusing(ConnectionSettingsError, ServingError, StartError, LeadershipLost):
+        uvloop.run(main())

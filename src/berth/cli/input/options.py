@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from berth.cli.output.tables import first_cause
 from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES
 from berth.kube.gates import DEFAULT_GATES, FeatureGateError, FeatureGates
 from berth.kube.names import dns_label_errors, label_key_errors
@@ -41,11 +42,14 @@ def bool_option(*names: str, **more: str | bool) -> Decorator:
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into an end of the command that prints their message."""
+    """Turn errors of these kinds, or what came first of several, into an end that prints their message."""
     try:
         yield
-    except kinds as error:
-        raise click.ClickException(str(error)) from None
+    except Exception as error:
+        cause = first_cause(error)
+        if not isinstance(cause, kinds):
+            raise
+        raise click.ClickException(str(cause)) from None
 
 
 class ParsedParam(click.ParamType[_T]):

@@ -1,16 +1,17 @@
-"""What `berth up` and its child processes tell each other: one line of JSON each way."""
+"""What `berth up` tells its child processes, and the server tells it: one line of JSON each."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.gates import FeatureGates
 from berth.live import logs
 from berth.server.settings import PreparedServer, ServerSettings
 
-BECAUSE = "berth-api-server: "  # begins the line on stderr that says why the server does not run
+_T = TypeVar("_T")
 
 
 class ServerProcessSettings(msgspec.Struct):
@@ -21,34 +22,21 @@ class ServerProcessSettings(msgspec.Struct):
     verbosity: int = 0
 
 
-class PageProcessSettings(msgspec.Struct, rename="camel", kw_only=True):
-    """Which cluster the page is about, and where it is served; `token` is the API's."""
+class PageProcessSettings(msgspec.Struct):
+    """Which server the page is about, where beside it the page is served, and by which gates it judges."""
 
-    url: str
-    ca_file: str
-    token: str
-    host: str
+    server: ServerSettings
+    prepared: PreparedServer
     port: int
-    kubeconfig: str
-    kubernetes_version: str
-    daemon_namespaces: frozenset[str] = frozenset()
-    gates: FeatureGates = DEFAULT_GATES
+    gates: FeatureGates
 
 
 def line_of(told: ServerProcessSettings | PageProcessSettings | PreparedServer) -> bytes:
     return msgspec.json.encode(told, enc_hook=str) + b"\n"  # paths become strings
 
 
-def server_settings(line: bytes) -> ServerProcessSettings:
-    return msgspec.json.decode(line, type=ServerProcessSettings, dec_hook=_path)
-
-
-def prepared_server(line: bytes) -> PreparedServer:
-    return msgspec.json.decode(line, type=PreparedServer, dec_hook=_path)
-
-
-def page_settings(line: bytes) -> PageProcessSettings:
-    return msgspec.json.decode(line, type=PageProcessSettings)
+def read(line: bytes | str, kind: type[_T]) -> _T:
+    return msgspec.json.decode(line, type=kind, dec_hook=_path)
 
 
 def _path(_: type, text: str) -> Path:

@@ -20,7 +20,7 @@ from berth.cli.input.admission import exclusive_charge_option, limit_options, po
 from berth.cli.input.components import log_options
 from berth.cli.input.eviction import eviction_of, eviction_options, spreading_of, spreading_options
 from berth.cli.input.options import daemon_namespaces_option, option, refusing, version_option
-from berth.cli.output.tables import first_cause, tell
+from berth.cli.output.tables import tell
 from berth.cli.up.children import PageProcessSettings, ServerProcessSettings
 from berth.cli.up.control_plane import Plane, UpSettings, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
@@ -34,7 +34,6 @@ from berth.kube.objects import Node, RawObject
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.endpoint import ServingSettings
 from berth.live.component.lifecycle import StartError
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
@@ -100,8 +99,7 @@ _AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "
 @limit_options
 @exclusive_charge_option
 @log_options
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(**flags: Any) -> None:  # noqa: ANN401 - one an option
     """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
 
     Everything is on this machine: an API server with its state in SQLite, the workload controllers, a
@@ -128,8 +126,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
             web_port=check_port(flags["host"], flags["web_port"]) if flags["web"] else None,
             **{name: flags[name] for name in _AS_GIVEN},
         )
-        code = uvloop.run(_up(asked))
-    ctx.exit(code)
+        uvloop.run(_up(asked))
 
 
 def _server(flags: Mapping[str, Any], gates: FeatureGates, version: KubernetesVersion) -> ServerSettings:
@@ -176,115 +173,65 @@ def _locked(data_dir: Path) -> Iterator[None]:
 # --- running ------------------------------------------------------------------------------------
 
 
-async def _up(asked: UpSettings) -> int:
+async def _up(asked: UpSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    stopping = asyncio.create_task(stop.wait())
     server = await ServerProcess.start(
         ServerProcessSettings(asked.settings, asked.logging_format, asked.verbosity)
     )
+    running, stopping = asyncio.create_task(_run(asked, server)), asyncio.create_task(stop.wait())
     try:
-        preparing = asyncio.create_task(server.prepared())
-        await asyncio.wait((preparing, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not preparing.done():
-            preparing.cancel()
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if stopping.done():
             click.echo("stopping")
-            return 0
-        return await _until_stopped(asked, server, stopping, await preparing)
+        else:
+            await running
     finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
         await server.stop()
 
 
-async def _until_stopped(
-    asked: UpSettings, server: ServerProcess, stopping: asyncio.Task[bool], prepared: PreparedServer
-) -> int:
+async def _run(asked: UpSettings, server: ServerProcess) -> None:
+    """Run everything beside the server, until something in it or the server itself fails."""
+    prepared = await server.prepared()
     context = ssl.create_default_context(cafile=str(prepared.ca_file))
-    async with Client.with_token(prepared.url, prepared.token, context) as client:
-        starting = asyncio.create_task(_start(asked, server, client, prepared))
-        tasks: set[asyncio.Task[object]] = {stopping, starting, server.ended}
-        running: asyncio.Task[None] | None = None
-        page: PageProcess | None = None
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                running, page = await starting
-                await asyncio.wait((stopping, server.ended, running), return_when=asyncio.FIRST_COMPLETED)
-            if stopping.done():
-                click.echo("stopping")
-                return 0
-            if server.ended.done():
-                raise StartError(f"the API server ended unexpectedly: {server.why()}")
-            if running is not None:
-                await running
-            return 0
-        finally:
-            for task in (stopping, starting, running):
-                if task is not None:
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, Exception):
-                        await task
-            if page is not None:
-                await page.stop()
+    async with (
+        Client.with_token(prepared.url, prepared.token, context) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        group.create_task(server.watch())
+        await server.ready(client)
+        nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
+        plane = Plane(client, await discover(client), nodes, asked, prepared.ca_file.read_text())
+        group.create_task(plane.run())
+        await plane.ready(_progress())
+        if asked.demo:
+            await apply_demo(client)
+        link: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        if asked.web_port is None:
+            link.set_result("")
+        else:
+            settings = PageProcessSettings(asked.settings, prepared, asked.web_port, asked.gates.scheduler)
+            group.create_task(_serve_page(settings, link))
+        _say(prepared, len(plane.plane.cache.all(NODES, Node)), asked, await link)
 
 
-async def _start(
-    asked: UpSettings, server: ServerProcess, client: Client, prepared: PreparedServer
-) -> tuple[asyncio.Task[None], PageProcess | None]:
-    await server.ready(client)
-    nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
-    plane = Plane(client, await discover(client), nodes, asked, prepared.ca_file.read_text())
-    serving = None
-    if asked.metrics_port is not None:
-        serving = ServingSettings(host=asked.settings.host, port=asked.metrics_port)
-    running = asyncio.create_task(_reporting(plane, serving))
-    ready = asyncio.create_task(plane.ready(_progress()))
-    await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        ready.cancel()
-        await running
-    await ready
-    if asked.demo:
-        await apply_demo(client)
-    page, link = await _start_page(asked, prepared)
-    _say(prepared, len(plane.plane.cache.all(NODES, Node)), asked, link)
-    return running, page
-
-
-async def _start_page(asked: UpSettings, prepared: PreparedServer) -> tuple[PageProcess | None, str]:
-    """Start the page; if that fails, everything else goes on without it."""
-    if asked.web_port is None:
-        return None, ""
-    settings = PageProcessSettings(
-        url=prepared.url,
-        ca_file=str(prepared.ca_file),
-        token=prepared.token,
-        host=asked.settings.host,
-        port=asked.web_port,
-        kubeconfig=str(prepared.kubeconfig),
-        kubernetes_version=asked.settings.version.name,
-        daemon_namespaces=asked.eviction.options.daemon_namespaces,
-        gates=asked.gates.scheduler,
-    )
-    page = await PageProcess.start(settings, lambda link: click.echo(f"page             {link}"))
+async def _serve_page(settings: PageProcessSettings, link: asyncio.Future[str]) -> None:
+    """Serve the page, and tell of its links, the first by a future; without a page all else goes on."""
+    page = await PageProcess.start(settings)
     try:
-        return page, await page.link()
-    except ValueError as error:
+        link.set_result(await page.link())
+        while True:
+            click.echo(f"page             {await page.says()}")
+    except StartError as error:
         tell("warning", f"the page is not served: {error}")
+        if not link.done():
+            link.set_result("")
+    finally:
         await page.stop()
-        return None, ""
-
-
-async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
-    """Run the controllers; an error in one of them ends `berth up` with a sentence."""
-    try:
-        await plane.run(serving)
-    except* Exception as errors:
-        first = first_cause(errors)
-        if isinstance(first, ServingError):
-            raise StartError(f"--metrics-port: {first}") from errors
-        raise first from errors
 
 
 async def _wanted_nodes(asked: UpSettings, client: Client) -> list[RawObject]:

@@ -43,6 +43,7 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.endpoint import ServingSettings
+from berth.live.component.lifecycle import StartError
 from berth.live.machine_loop import MachineSettings
 from berth.live.referred_kinds import LateResources
 from berth.live.runner import Runner
@@ -53,6 +54,7 @@ from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.state import SchedulerSettings
 from berth.server.settings import ServerSettings
+from berth.sockets import ServingError
 from berth.spreading import SpreadController, SpreadingSettings
 from berth.spreading.machine import SpreadingMetrics
 
@@ -267,6 +269,7 @@ class Plane:
     ) -> None:
         known = list(resources)
         self._client = client
+        self._asked = asked
         self.registry = CollectorRegistry()
         self.plane: ControlPlane = assemble(
             known,
@@ -293,18 +296,23 @@ class Plane:
         if asked.fleet and set(FleetScheduler.watches) <= set(known):
             self.runner.add(*_make_fleet(self.registry))
 
-    async def run(self, serving: ServingSettings | None = None) -> None:
-        """Run until cancelled; `serving`: where to show health and metrics."""
+    async def run(self) -> None:
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            if serving is not None:
-                group.create_task(self._serve(serving))
+            if self._asked.metrics_port is not None:
+                group.create_task(self._serve(self._asked.settings.host, self._asked.metrics_port))
             group.create_task(self.runner.run())
             group.create_task(self._dynamic.run(self.runner))
 
-    async def _serve(self, settings: ServingSettings) -> None:
+    async def _serve(self, host: str, port: int) -> None:
+        """Show health and metrics."""
         serving = await asyncio.to_thread(importlib.import_module, "berth.live.component.serving")
-        async with serving.serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
-            await asyncio.Event().wait()
+        settings, checks = ServingSettings(host=host, port=port), {"informers": self.runner.unsynced}
+        try:
+            async with serving.serve(settings, checks, self.registry, self._client):
+                await asyncio.Event().wait()
+        except ServingError as error:
+            raise StartError(f"--metrics-port: {error}") from None
 
     async def ready(self, progress: Callable[[int, int], None]) -> None:
         """Wait until everything is in step and every node is registered."""

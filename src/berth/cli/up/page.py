@@ -15,21 +15,21 @@ import socket
 import sys
 from functools import partial
 
-from berth.cli.up.parent import REFUSED, when_parent_is_gone
+from berth.cli.up.parent import refuse, when_parent_is_gone
 from berth.sockets import ServingError, listen, page_link
 
 
 def main() -> int:
     line = sys.stdin.buffer.readline()
     when_parent_is_gone(partial(os._exit, 0))
+    told = json.loads(line)
+    host = told["server"]["host"]
     try:
-        where = json.loads(line)
-        listener = listen(where["host"], where["port"])
+        listener = listen(host, told["port"])
     except ServingError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the starter reads it
-        return REFUSED
+        return refuse(str(error))
     secret = os.urandom(32).hex()
-    print(page_link(where["host"], listener.getsockname()[1], secret), flush=True)  # noqa: T201 - for `berth up`
+    print(page_link(host, listener.getsockname()[1], secret), flush=True)  # noqa: T201 - for `berth up`
     select.select((listener,), (), ())
     _serve(line, listener, secret)
     return 0

@@ -11,9 +11,8 @@ from functools import partial
 
 from berth.cli.input.manifests import assume_daemon_namespaces
 from berth.cli.page_documents import PAGE_DOCUMENTS, same_flags
-from berth.cli.up.children import PageProcessSettings, page_settings
+from berth.cli.up.children import PageProcessSettings, read
 from berth.engine.state.options import Options
-from berth.kube.versions import VERSIONS
 from berth.live.client import Client
 from berth.web.app import Door, PageSettings, serving
 from berth.web.sources import LiveSource
@@ -21,26 +20,23 @@ from berth.web.sources import LiveSource
 
 def serve(line: bytes, listener: socket.socket, secret: str) -> None:
     """Answer where a connection waits already, until told to stop; the first link has this secret."""
-    asyncio.run(_serve(page_settings(line), Door(listener, secret)))
+    asyncio.run(_serve(read(line, PageProcessSettings), Door(listener, secret)))
 
 
 async def _serve(asked: PageProcessSettings, door: Door) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    options = Options(
-        version=VERSIONS[asked.kubernetes_version],
-        daemon_namespaces=asked.daemon_namespaces,
-        gates=asked.gates,
-    )
+    server, prepared = asked.server, asked.prepared
+    options = Options(version=server.version, daemon_namespaces=server.daemon_namespaces, gates=asked.gates)
     page = PageSettings(
-        host=asked.host,
+        host=server.host,
         port=asked.port,
-        token=asked.token,
-        command=shlex.join(("--kubeconfig", asked.kubeconfig)),
+        token=prepared.token,
+        command=shlex.join(("--kubeconfig", str(prepared.kubeconfig))),
         flags=same_flags(options),
     )
-    context = ssl.create_default_context(cafile=asked.ca_file)
-    async with Client.with_token(asked.url, asked.token, context) as client:
+    context = ssl.create_default_context(cafile=str(prepared.ca_file))
+    async with Client.with_token(prepared.url, prepared.token, context) as client:
         source = LiveSource(client, options, noting=assume_daemon_namespaces)
         following = asyncio.create_task(source.run())
         # Each further link goes to `berth up`.

@@ -12,8 +12,14 @@ import sys
 import threading
 from collections.abc import Callable
 
-REFUSED = 2  # the exit code of a child that cannot do what it was told
+BECAUSE = "berth up: "  # begins the line on stderr that says why a child cannot do what it was told
 GRACE = 5.0  # seconds for stopping in order once the parent is gone
+
+
+def refuse(sentence: str) -> int:
+    """Tell the parent why this process does not run; its exit code."""
+    print(f"{BECAUSE}{sentence}", file=sys.stderr)  # noqa: T201 - the parent reads it
+    return 2
 
 
 def when_parent_is_gone(end: Callable[[], object]) -> None:

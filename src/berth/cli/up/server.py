@@ -15,7 +15,7 @@ import signal
 import sys
 from functools import partial
 
-from berth.cli.up.parent import REFUSED, guard, when_parent_is_gone
+from berth.cli.up.parent import guard, refuse, when_parent_is_gone
 
 
 def main() -> int:
@@ -25,31 +25,27 @@ def main() -> int:
     _allow_many_connections()
     # Hundreds of thousands of objects live long; frequent collections would stop every request for nothing.
     gc.set_threshold(100_000, 20, 100)
-    return _serve(line)
-
-
-def _serve(line: bytes) -> int:
     # Imported now, so that the guard, a copy of this process, has none of it.
-    from berth.cli.up.children import line_of, server_settings  # noqa: PLC0415
+    from berth.cli.up.children import ServerProcessSettings, line_of, read  # noqa: PLC0415
     from berth.live import logs  # noqa: PLC0415
     from berth.server.errors import DataDirError  # noqa: PLC0415
     from berth.server.serving import PortInUseError, open_server  # noqa: PLC0415
     from berth.server.storage.journal import DataDirInUseError  # noqa: PLC0415
 
-    told = server_settings(line)
+    told = read(line, ServerProcessSettings)
     logs.set_up(told.form, told.verbosity)
     try:
         with open_server(told.settings) as server:
-            # Until here a signal just ends the process: an exception that a handler raises can get lost in an
-            # import. uvicorn raises the signal again after it has stopped, and the store is still to be closed.
+            # Before, a signal just ends the process: what a handler raises can get lost in an import.
+            # Afterwards uvicorn raises the signal once more, and the store is still to be closed.
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: server.stop())
             _tell(line_of(server.prepared))
             server.run()
     except (DataDirError, DataDirInUseError, PortInUseError) as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     except OSError as error:
-        return _refuse(f"{error.filename or told.settings.data_dir}: {error.strerror or error}")
+        return refuse(f"{error.filename or told.settings.data_dir}: {error.strerror or error}")
     return 0
 
 
@@ -60,13 +56,6 @@ def _tell(line: bytes) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, sys.stdout.fileno())
     os.close(silence)
-
-
-def _refuse(sentence: str) -> int:
-    from berth.cli.up.children import BECAUSE  # noqa: PLC0415 - as above
-
-    print(f"{BECAUSE}{sentence}", file=sys.stderr)  # noqa: T201 - the starter reads it
-    return REFUSED
 
 
 def _allow_many_connections() -> None:
