@@ -42,24 +42,12 @@ _T = TypeVar("_T")
 
 # Manifests may name these kinds in another version, or in none.
 _BUILT_IN = {(api, resource.kind): resource for resource in VIEWS for api in (resource.api_version, "")}
-# Cluster-scoped kinds beside those with a typed view and those with a CustomResourceDefinition.
-_CLUSTER_SCOPED = frozenset(
-    (
-        "APIService",
-        "CSIDriver",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "CustomResourceDefinition",
-        "DeviceClass",
-        "IngressClass",
-        "MutatingWebhookConfiguration",
-        "ResourceSlice",
-        "RuntimeClass",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-    )
-)
+# Kinds without a namespace: what the embedded server has of them, and others of a cluster.
+_CLUSTER_SCOPED = {each.resource.kind for each in served_kinds.STRATEGIES if not each.resource.namespaced} | {
+    "APIService",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 
 
 def karmada_schemas() -> dict[tuple[str, str], Schema]:
@@ -111,7 +99,7 @@ def _is_namespaced(manifest: Manifest, group: str, scopes: dict[tuple[str, str],
         return known
     if group in (CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP):
         return not manifest.kind.startswith("Cluster")
-    return manifest.kind not in _CLUSTER_SCOPED and not kinds.is_cluster_scoped(manifest.kind)
+    return manifest.kind not in _CLUSTER_SCOPED
 
 
 def _key(manifest: Manifest, raw: RawObject, *, namespaced: bool) -> Key:
