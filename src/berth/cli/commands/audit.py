@@ -79,8 +79,7 @@ def _as_given(name: str, words: str, **more: Any) -> Decorator:  # noqa: ANN401 
 @_as_given(
     "--rebalance-waits-for-nodes", "for a hard constraint a pod may wait for a new node.", is_flag=True
 )
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(**flags: Any) -> int:  # noqa: ANN401 - one an option
     """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
 
     A pod breaks a rule if it could not be placed where it runs. All rules are hard except for a cordon and
@@ -110,4 +109,4 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
         found = audit(snapshot, progress, ceiling, how)
     shown = found.only(flags["namespace"], flags["rules"])
     present(flags["form"], lambda: audit_document(shown), partial(report, shown))
-    ctx.exit(0 if shown.clean else 1)
+    return 0 if shown.clean else 1

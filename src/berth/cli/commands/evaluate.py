@@ -43,10 +43,7 @@ _OBJECTS = {
 )
 @VALIDATE_OPTION
 @version_option
-@click.pass_context
-def command(
-    ctx: click.Context, *, file: str, exact_namespace_selectors: bool, validate: str, kubernetes_version: str
-) -> None:
+def command(*, file: str, exact_namespace_selectors: bool, validate: str, kubernetes_version: str) -> int:
     """Judge cases: a small cluster and a pod a line in, the whole verdict a line out.
 
     FILE holds JSON lines; without it, or with -, they are read from standard input. A line that cannot be
@@ -59,4 +56,4 @@ def command(
         version=VERSIONS[kubernetes_version],
         exact_namespace_selectors=exact_namespace_selectors,
     )
-    ctx.exit(0 if judge_lines(file, fields, decode_case, judge) else 1)
+    return judge_lines(file, fields, decode_case, judge)

@@ -25,8 +25,7 @@ _ALSO_NEEDED = ("Deployment", "PodDisruptionBudget")
 @click.argument("pod")
 @manifest_options
 @namespace_option("The pod's namespace.")
-@click.pass_context
-def command(ctx: click.Context, /, *, pod: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(*, pod: str, **flags: Any) -> int:  # noqa: ANN401 - one an option
     """Say why a pod fits where it fits, and what would help if it fits nowhere.
 
     POD is NAME, pod/NAME, or a workload such as deployment/NAME, meaning its next replica. Pods that are
@@ -41,4 +40,4 @@ def command(ctx: click.Context, /, *, pod: str, **flags: Any) -> None:  # noqa: 
     explanation = replace(explain(simulation, entry), further=further)
     told = partial(report, explanation)
     present(flags["form"], lambda: explanation_document(explanation, simulation.snapshot), told)
-    ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)
+    return 0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1

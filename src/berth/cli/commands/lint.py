@@ -119,8 +119,7 @@ def _codes(text: str) -> tuple[str, ...]:
 @gates_option("As the cluster has them; all on by default.")
 @option("--affinity-label-keys", "As 'berth fleet' has it.", type=LABEL_KEYS, metavar="KEY,KEY")
 @option("--anti-affinity-label-keys", "As 'berth fleet' has it.", type=LABEL_KEYS, metavar="KEY,KEY")
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(**flags: Any) -> int:  # noqa: ANN401 - one an option
     """Find what will go wrong with manifests, by what they would do.
 
     Every finding has a code, the field with its line, why, and a fix; docs/lint.md lists the checks. Without
@@ -143,7 +142,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
         click.echo(line)
     for error in bad:
         tell("error", str(error))
-    ctx.exit(2 if bad else int(failed))
+    return 2 if bad else int(failed)
 
 
 # --- what is judged, and the cluster it goes to ---------------------------------------------------

@@ -144,8 +144,7 @@ def _template(workload: Raw) -> Raw:
     type=click.Path(dir_okay=False, allow_dash=True),
     metavar="FILE",
 )
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(**flags: Any) -> int:  # noqa: ANN401 - one an option
     """Place the pending pods of manifests, or of a live cluster, onto their nodes.
 
     Reads what you have: a folder of manifests, the output of
@@ -158,7 +157,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     namespace, target = flags["namespace"], flags["target"]
     if target is None or not save(simulation, target):
         _show(simulation, flags["form"], namespace)
-    ctx.exit(1 if simulation.within(namespace).unplaced else 0)
+    return 1 if simulation.within(namespace).unplaced else 0
 
 
 def _show(simulation: Simulation, form: str, namespace: str | None) -> None:

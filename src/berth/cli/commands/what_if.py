@@ -220,7 +220,7 @@ _Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Compar
 @changing_options
 @namespace_option("Where workloads and pods are that name no namespace.")
 @click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - changes are read in their order
+def command(ctx: click.Context, /, **flags: Any) -> int:  # noqa: ANN401 - changes are read in their order
     """Say what would happen to the pods of a cluster, before it happens.
 
     Changes are made in the order in which they are given, and between two of them the scheduler places
@@ -234,8 +234,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - chan
     _refuse_mixtures(given_changes(ctx), modes)
     # Here a configuration is a change, and not how the pods are placed that have no node yet.
     with refusing(WhatIfError, NotFoundError):
-        ok = _Question({**flags, "config": None}).answer(given_changes(ctx), **modes)
-    ctx.exit(0 if ok else 1)
+        return 0 if _Question({**flags, "config": None}).answer(given_changes(ctx), **modes) else 1
 
 
 def _refuse_mixtures(changes: Sequence[tuple[str, str]], modes: dict[str, str | None]) -> None:

@@ -19,8 +19,7 @@ from berth.kube.schema import SchemaNode
 @click.argument("file", default="-", metavar="[FILE]")
 @placing_options(compat=True)
 @VALIDATE_OPTION
-@click.pass_context
-def command(ctx: click.Context, /, *, file: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(*, file: str, **flags: Any) -> int:  # noqa: ANN401 - one an option
     """Judge cases: a fleet and a binding a line in, the whole verdict a line out.
 
     FILE holds JSON lines, which may be compressed with gzip; without it, or with -, they are read from
@@ -29,8 +28,7 @@ def command(ctx: click.Context, /, *, file: str, **flags: Any) -> None:  # noqa:
     """
     options = options_of(flags)
     fields = CaseFields(flags["validate"], _objects(), FleetCaseError)
-    good = judge_lines(file, fields, decode_case, lambda case: evaluate_case(case, options))
-    ctx.exit(0 if good else 1)
+    return judge_lines(file, fields, decode_case, lambda case: evaluate_case(case, options))
 
 
 def _objects() -> dict[str, SchemaNode]:

@@ -32,8 +32,7 @@ _SHORT = {
 @click.argument("binding")
 @fleet_options
 @namespace_option("The binding's namespace.")
-@click.pass_context
-def command(ctx: click.Context, /, *, binding: str, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(*, binding: str, **flags: Any) -> int:  # noqa: ANN401 - one an option
     """Say why a workload goes to the clusters it goes to, and what would help if it fits on none.
 
     BINDING is its name, such as web-deployment, or the workload's, such as deployment/web. What is before it
@@ -49,7 +48,7 @@ def command(ctx: click.Context, /, *, binding: str, **flags: Any) -> None:  # no
     told = partial(explanation_report, explanation)
     notes, warnings = simulation.notes, simulation.warnings
     present(flags["form"], lambda: explanation_document(explanation, notes, warnings), told)
-    ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)
+    return 0 if explanation.reason is None and not explanation.broken else 1
 
 
 def find(workloads: Iterable[FleetWorkload], name: str, namespace: str | None) -> FleetWorkload:

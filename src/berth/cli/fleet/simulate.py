@@ -18,8 +18,7 @@ from berth.fleet.offline.simulation import simulate
 @click.command("simulate")
 @fleet_options
 @namespace_option("Show only the workloads of this namespace (all are placed).")
-@click.pass_context
-def command(ctx: click.Context, /, *, namespace: str | None, **flags: Any) -> None:  # noqa: ANN401 - one an option
+def command(*, namespace: str | None, **flags: Any) -> int:  # noqa: ANN401 - one an option
     """Place the workloads of manifests onto member clusters.
 
     Reads clusters, propagation policies, workloads of any kind, and bindings. Policies make bindings of the
@@ -33,4 +32,4 @@ def command(ctx: click.Context, /, *, namespace: str | None, **flags: Any) -> No
     shown = [w for w in simulation.workloads if namespace in (None, w.key[0])]
     told = partial(simulation_report, simulation, shown)
     present(flags["form"], lambda: simulation_document(simulation, shown), told)
-    ctx.exit(1 if any(namespace in (None, workload.key[0]) for workload in simulation.unplaced) else 0)
+    return int(any(namespace in (None, workload.key[0]) for workload in simulation.unplaced))

@@ -27,8 +27,8 @@ GZIP = b"\x1f\x8b"
 
 def judge_lines(
     file: str, fields: CaseFields, decode: Callable[[bytes], _C], evaluate: Callable[[_C], object]
-) -> bool:
-    """Write the answer to every line of a file, ``-`` for standard input; whether all could be judged.
+) -> int:
+    """Write the answer to every line of a file, ``-`` for standard input; the exit code.
 
     Args:
         file: JSON lines, which may be compressed with gzip.
@@ -52,7 +52,7 @@ def judge_lines(
             out.write(answer + b"\n")
             out.flush()
     fields.sum_up()
-    return good
+    return 0 if good else 1
 
 
 @contextmanager
