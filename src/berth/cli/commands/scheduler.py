@@ -35,7 +35,6 @@ from berth.kube.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
-from berth.kube.gates import FeatureGates
 from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration.load import default, load
 from berth.kube.scheduler_configuration.model import SchedulerConfiguration
@@ -145,11 +144,8 @@ def _rank(action: Action) -> int:
     return 2 if action.purpose in (SchedulerPurpose.CONDITION, SchedulerPurpose.GROUP) else 1
 
 
-def _settings(
-    flags: Mapping[str, Any],
-) -> tuple[SchedulerSettings, ComponentSettings, tuple[str, ...]]:
+def _settings(flags: Mapping[str, Any]) -> tuple[SchedulerSettings, ComponentSettings, tuple[str, ...]]:
     """What flags and file say together; a flag wins over the file."""
-    gates = gates_of(flags["feature_gates"])
     config, scheduler_name = flags["config"], flags["scheduler_name"]
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
@@ -158,22 +154,11 @@ def _settings(
         # It takes kube-scheduler's lease: only one of the two may place these pods.
         election = replace(election, resource_name="kube-scheduler")
     settings = component_of(flags, election, configuration.client_connection)
-    made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
-    made = replace(
-        made,
-        announce_groups=flags["announce_groups"],
-        skips_claims=flags["skip_pods_with_resource_claims"],
-    )
-    return made, settings, configuration.notes
+    return _scheduler(flags, configuration), settings, configuration.notes
 
 
-def _scheduler(
-    configuration: SchedulerConfiguration,
-    name: str | None,
-    gates: FeatureGates,
-    daemons: frozenset[str] | None,
-) -> SchedulerSettings:
-    profiles = configuration.by_scheduler_name
+def _scheduler(flags: Mapping[str, Any], configuration: SchedulerConfiguration) -> SchedulerSettings:
+    profiles, name = configuration.by_scheduler_name, flags["scheduler_name"]
     if name and name not in profiles:
         if len(profiles) > 1:
             raise ValueError(
@@ -181,6 +166,7 @@ def _scheduler(
                 "set schedulerName there instead"
             )
         profiles = {name: configuration.profiles[0]}
+    gates, daemons = gates_of(flags["feature_gates"]), flags["daemon_namespaces"]
     options = {name: options_of(profile, gates) for name, profile in profiles.items()}
     if daemons is not None:
         options = {name: replace(found, daemon_namespaces=daemons) for name, found in options.items()}
@@ -193,4 +179,6 @@ def _scheduler(
         preemption=frozenset(n for n, p in profiles.items() if p.enables("postFilter", "DefaultPreemption")),
         volume_timeout=float(max(p.args.bind_timeout_seconds for p in profiles.values())),
         device_timeout=max(p.args.device_timeout_seconds for p in profiles.values()),
+        announce_groups=flags["announce_groups"],
+        skips_claims=flags["skip_pods_with_resource_claims"],
     )
