@@ -21,7 +21,7 @@ from berth.cli.input.eviction import eviction_of, eviction_options, spreading_of
 from berth.cli.input.options import daemon_namespaces_option, gates_of, gates_option, option, refusing
 from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionMetrics
+from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, TellEviction
 from berth.kube.api_resources import EVICTION_REQUESTS, VIEWS
 from berth.kube.scheduler_configuration.model import LeaderElection
 from berth.live import logs
@@ -31,8 +31,9 @@ from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
-from berth.spreading import SpreadController
-from berth.spreading.machine import SpreadingMetrics
+from berth.machines.recorder import silent
+from berth.spreading import SpreadController, SpreadingSettings
+from berth.spreading.machine import SpreadingMetrics, TellPlan
 
 LEASE, PORT = "berth-controllers", 10260
 
@@ -85,17 +86,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
     def make(client: Client, registry: CollectorRegistry) -> Work:
         cache = Cache()
         current = replace(eviction, options=replace(options, version=server.version))
-        machine = AffinityEviction(cache, current, metrics=EvictionMetrics(registry), tell=log_decision)
-        spread = SpreadController(
-            cache,
-            machine.state.mirror,
-            replace(spreading, options=current.options),
-            metrics=SpreadingMetrics(registry),
-            wakes=(machine,),
-            tell=log_move,
-        )
-        machine.follow(spread.rebalancer)
-        machines: list[Machine] = [machine, spread]
+        machines: list[Machine] = [*rule_keepers(cache, current, spreading, registry, log_decision, log_move)]
         if flags["exclusive_quota"] and not current.dry_run:
             daemons = flags["daemon_namespaces"]
             machines.append(ExclusiveCharges(cache, flags["exclusive_charge"], daemons))
@@ -105,6 +96,28 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
     check = _find_requests if eviction.uses_requests else None
     starting = {"gates": str(gates), "dryRun": eviction.dry_run}
     run_to_the_end(run_component(settings, make, version=server, check=check, **starting))
+
+
+def rule_keepers(
+    cache: Cache,
+    eviction: EvictionSettings,
+    spreading: SpreadingSettings,
+    registry: CollectorRegistry | None,
+    tell: TellEviction,
+    tell_plan: TellPlan = silent,
+) -> tuple[AffinityEviction, SpreadController]:
+    """Eviction, and spreading, which looks at eviction's mirror and has it evict those who should move."""
+    evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
+    spreads = SpreadController(
+        cache,
+        evicting.state.mirror,
+        replace(spreading, options=eviction.options),
+        metrics=SpreadingMetrics(registry),
+        wakes=(evicting,),
+        tell=tell_plan,
+    )
+    evicting.follow(spreads.rebalancer)
+    return evicting, spreads
 
 
 async def _find_requests(client: Client) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
 
+from berth.cli.commands.controllers import rule_keepers
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.input.options import gates_of, gates_option, in_this_order
 from berth.cli.output.decision_log import PlacingLog, log_decision, log_failed_attempt
@@ -33,7 +34,7 @@ from berth.controllers.workloads.jobs.job import JobController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, TellEviction
+from berth.eviction import EvictionSettings, TellEviction
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, EVENTS, POLICIES, RESOURCE_BINDINGS, VIEWS, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -55,8 +56,7 @@ from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.state import SchedulerSettings
 from berth.server.settings import ServerSettings
 from berth.sockets import ServingError
-from berth.spreading import SpreadController, SpreadingSettings
-from berth.spreading.machine import SpreadingMetrics
+from berth.spreading import SpreadingSettings
 
 # --- gates ----------------------------------------------------------------------------------------
 # Feature gates can be set for all components, and for each one, as in a cluster that is half upgraded.
@@ -175,7 +175,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
-        *_rule_keepers(cache, eviction, spreading or SpreadingSettings(), registry, tell),
+        *rule_keepers(cache, eviction, spreading or SpreadingSettings(), registry, tell),
         garbage,
         namespaces,
     ]
@@ -197,26 +197,6 @@ def _workloads(cache: Cache, gates: FeatureGates) -> list[Machine]:
         JobController(cache),
         CronJobController(cache),
     ]
-
-
-def _rule_keepers(
-    cache: Cache,
-    eviction: EvictionSettings,
-    spreading: SpreadingSettings,
-    registry: CollectorRegistry | None,
-    tell: TellEviction,
-) -> list[Machine]:
-    """Eviction, and spreading, which looks at eviction's mirror and has it evict those who should move."""
-    evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
-    spreads = SpreadController(
-        cache,
-        evicting.state.mirror,
-        replace(spreading, options=eviction.options),
-        metrics=SpreadingMetrics(registry),
-        wakes=(evicting,),
-    )
-    evicting.follow(spreads.rebalancer)
-    return [evicting, spreads]
 
 
 # --- running them ---------------------------------------------------------------------------------
