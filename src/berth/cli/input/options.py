@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import click
@@ -84,18 +85,13 @@ def namespace_option(words: str) -> Decorator:
 
 # --- versions -------------------------------------------------------------------------------------
 
-version_option = option(
-    "--kubernetes-version",
-    "The version of Kubernetes whose behaviour is followed.",
-    type=click.Choice(tuple(VERSIONS)),
-    default=NEWEST.name,
-)
+_version_option = partial(option, "--kubernetes-version", type=click.Choice(tuple(VERSIONS)))
+_FOLLOWED = "The version of Kubernetes whose behaviour is followed"
+
+version_option = _version_option(f"{_FOLLOWED}.", default=NEWEST.name)
 # For commands that also read a live cluster.
-cluster_version_option = option(
-    "--kubernetes-version",
-    "The version of Kubernetes whose behaviour is followed "
-    f"(by default the cluster's own, and {NEWEST.name} for files).",
-    type=click.Choice(tuple(VERSIONS)),
+cluster_version_option = _version_option(
+    f"{_FOLLOWED} (by default the cluster's own, and {NEWEST.name} for files)."
 )
 
 # --- feature gates --------------------------------------------------------------------------------
@@ -131,21 +127,13 @@ def _namespaces(text: str) -> frozenset[str]:
     return names
 
 
-_NAMESPACES = ParsedParam("namespaces", _namespaces)
-
-
-daemon_namespaces_option = option(
-    "--daemon-namespaces",
-    "Pods in these namespaces are left out of required anti-affinity ('': none are).",
-    type=_NAMESPACES,
-    default=_DAEMON_NAMESPACES,
-    metavar="NS,NS",
+_namespaces_option = partial(
+    option, "--daemon-namespaces", type=ParsedParam("namespaces", _namespaces), metavar="NS,NS"
 )
+_LEFT_OUT = "Pods in these namespaces are left out of required anti-affinity"
+
+daemon_namespaces_option = _namespaces_option(f"{_LEFT_OUT} ('': none are).", default=_DAEMON_NAMESPACES)
 # For commands where a configuration may say it, too: None if the flag is not given.
-configured_daemon_namespaces_option = option(
-    "--daemon-namespaces",
-    "Pods in these namespaces are left out of required anti-affinity "
-    f"(by default {_DAEMON_NAMESPACES}, or as --config says; '': none are).",
-    type=_NAMESPACES,
-    metavar="NS,NS",
+configured_daemon_namespaces_option = _namespaces_option(
+    f"{_LEFT_OUT} (by default {_DAEMON_NAMESPACES}, or as --config says; '': none are)."
 )
