@@ -159,15 +159,12 @@ def _locked(data_dir: Path) -> Iterator[None]:
         handle = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, _KUBECONFIG_MODE)
     except OSError as error:
         raise click.ClickException(f"{data_dir}: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise click.ClickException(f"{data_dir}: another berth up is using this data directory") from None
-    try:
+    with os.fdopen(handle, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise click.ClickException(f"{data_dir}: another berth up is using this data directory") from None
         yield
-    finally:
-        os.close(handle)
 
 
 # --- running ------------------------------------------------------------------------------------
@@ -225,7 +222,7 @@ async def _serve_page(settings: PageProcessSettings, link: asyncio.Future[str]) 
     try:
         link.set_result(await page.link())
         while True:
-            click.echo(f"page             {await page.says()}")
+            click.echo(_line("page", await page.says()))
     except StartError as error:
         tell("warning", f"the page is not served: {error}")
         if not link.done():
@@ -260,20 +257,22 @@ def _progress() -> Callable[[int, int], None]:
 
 
 def _say(prepared: PreparedServer, nodes: int, asked: UpSettings, link: str) -> None:
-    kubeconfig = str(prepared.kubeconfig)
-    try:
-        shown = str(prepared.kubeconfig.relative_to(Path.cwd()))
-    except ValueError:
-        shown = kubeconfig
-    click.echo(f"Kubernetes API   {prepared.url}")
-    click.echo(f"kubeconfig       {kubeconfig}")
-    if link:
-        click.echo(f"page             {link}")
-    click.echo(f"nodes            {nodes}")
-    if asked.metrics_port is not None:
-        host = url_host(asked.settings.host)
-        click.echo(f"metrics          https://{host}:{asked.metrics_port}/metrics")
-    tries = "get pods -o wide" if asked.demo else "get nodes"
-    click.echo(f"try              kubectl --kubeconfig {shown} {tries}")
+    kubeconfig, here = prepared.kubeconfig, Path.cwd()
+    shown = kubeconfig.relative_to(here) if kubeconfig.is_relative_to(here) else kubeconfig
+    metrics = f"https://{url_host(asked.settings.host)}:{asked.metrics_port}/metrics"
+    told = {
+        "Kubernetes API": prepared.url,
+        "kubeconfig": str(kubeconfig),
+        "page": link,
+        "nodes": str(nodes),
+        "metrics": metrics if asked.metrics_port is not None else "",
+        "try": f"kubectl --kubeconfig {shown} get {'pods -o wide' if asked.demo else 'nodes'}",
+    }
+    for what, value in told.items():
+        if value:
+            click.echo(_line(what, value))
     click.echo("Ctrl-C stops it; the same --data-dir continues where it was.")
-    sys.stdout.flush()
+
+
+def _line(what: str, value: str) -> str:
+    return f"{what:<17}{value}"

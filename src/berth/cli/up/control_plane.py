@@ -6,8 +6,9 @@ import asyncio
 import importlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -91,20 +92,18 @@ gate_options = in_this_order(
 )
 
 
-def read_gates(given: dict[str, str]) -> ComponentGates:
-    """Take the values of the options, by the name of their parameter, out of `given`.
+def read_gates(flags: Mapping[str, Any]) -> ComponentGates:
+    """What the flags say.
 
     Raises:
         ClickException: a gate or a value that there is not; the message names the option.
     """
     # KeepSpread is off elsewhere, so that it surprises nobody; here it is on, to be tried.
-    everywhere = gates_of(given.pop("feature_gates"), replace(DEFAULT_GATES, keep_spread=True))
+    everywhere = gates_of(flags["feature_gates"], replace(DEFAULT_GATES, keep_spread=True))
     return ComponentGates(
         **{
-            component: gates_of(
-                given.pop(f"{component}_feature_gates"), everywhere, f"--{component}-feature-gates"
-            )
-            for component in _COMPONENTS
+            each: gates_of(flags[f"{each}_feature_gates"], everywhere, f"--{each}-feature-gates")
+            for each in _COMPONENTS
         }
     )
 
@@ -126,14 +125,6 @@ class ControlPlane:
         for machine in self.of_every_kind:
             machine.learn(resource)
         return self.of_every_kind
-
-    def propagate(self, kinds: Iterable[Resource]) -> None:
-        """Have policies say what goes to member clusters."""
-        propagation = PropagationController(self.cache, kinds)
-        self.of_every_kind.append(propagation)
-        self.controllers.append(propagation)
-        self.controllers.append(UnmatchedPolicies(self.cache, propagation.kinds))
-        self.controllers.append(ClusterEvictionController(self.cache))
 
 
 def assemble(  # noqa: PLR0913 - all but one have defaults
@@ -171,7 +162,12 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         registration,
         Leases(),
         Kubelets(cache, options=replace(eviction.options, gates=gates.kubelet)),
-        *_workloads(cache, gates.controllers),
+        DeploymentController(cache),
+        ReplicaSetController(cache),
+        StatefulSetController(cache),
+        DaemonSetController(cache, gates.controllers),
+        JobController(cache),
+        CronJobController(cache),
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
@@ -183,20 +179,14 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         controllers.append(RootCertificatePublisher(cache, certificate))
     plane = ControlPlane(cache, controllers, registration, [garbage, namespaces])
     if POLICIES in known:
-        plane.propagate(kept)
+        propagation = PropagationController(cache, kept)
+        plane.of_every_kind.append(propagation)
+        controllers += [
+            propagation,
+            UnmatchedPolicies(cache, propagation.kinds),
+            ClusterEvictionController(cache),
+        ]
     return plane
-
-
-def _workloads(cache: Cache, gates: FeatureGates) -> list[Machine]:
-    """Those that make pods."""
-    return [
-        DeploymentController(cache),
-        ReplicaSetController(cache),
-        StatefulSetController(cache),
-        DaemonSetController(cache, gates),
-        JobController(cache),
-        CronJobController(cache),
-    ]
 
 
 # --- running them ---------------------------------------------------------------------------------
