@@ -17,7 +17,6 @@ from berth.engine.offline.audit import audit
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import Snapshot
-from berth.engine.offline.topology import domains, spreads
 from berth.engine.offline.what_if.changes import FORMS, ClusterChange, NodeAddition, WhatIfError, parse
 from berth.engine.offline.what_if.run import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
@@ -77,11 +76,6 @@ def _change(given: object) -> ClusterChange:
     return parse(option, text, _NoFiles())
 
 
-def _simulation(snapshot: Snapshot) -> Document:
-    simulation = simulate(snapshot)
-    return simulation_document(simulation, domains(simulation), spreads(simulation))
-
-
 def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
     """Where `berth fleet simulate` would place every workload.
 
@@ -125,7 +119,7 @@ def page_documents(validate: str = WARN) -> CommandDocuments:
     return CommandDocuments(
         explanation=explanation_document,
         audit=lambda snapshot: audit_document(audit(snapshot).only(None, ())),
-        simulation=_simulation,
+        simulation=lambda snapshot: simulation_document(simulate(snapshot)),
         what_if=_what_if,
         fleet=partial(_fleet, validate=validate),
     )

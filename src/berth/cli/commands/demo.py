@@ -12,7 +12,6 @@ from berth.cli.output.tables import terminal
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
-from berth.engine.offline.topology import domains, spreads
 from berth.engine.state.options import Options
 
 _STUCK = "report"
@@ -29,7 +28,7 @@ def command() -> None:
     with as_file(files("berth.cli").joinpath("demo")) as folder:
         simulation = simulate(read_files((str(folder),), Options()))
         say(term.title("$ berth simulate -f demo/"))
-        for line in simulation_report.report(simulation, domains(simulation), spreads(simulation), term):
+        for line in simulation_report.report(simulation, term):
             say(line)
         say("")
         say("One pod found no node. Why not, and what would help?\n")

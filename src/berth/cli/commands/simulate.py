@@ -16,7 +16,6 @@ from berth.cli.output.documents import as_yaml, present, simulation_document
 from berth.cli.output.simulation_report import report
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
-from berth.engine.offline.topology import domains, spreads
 from berth.files import write_whole
 from berth.kube.manifests.manifest import STDIN, Manifest
 from berth.kube.text.decoding import TOO_DEEP
@@ -155,14 +154,7 @@ def command(**flags: Any) -> int:  # noqa: ANN401 - one an option
     """
     simulation = place_input("placing pods", "PodDisruptionBudget", "PodGroup", flags=flags)
     namespace, target = flags["namespace"], flags["target"]
-    if target is None or not save(simulation, target):
-        _show(simulation, flags["form"], namespace)
-    return 1 if simulation.within(namespace).unplaced else 0
-
-
-def _show(simulation: Simulation, form: str, namespace: str | None) -> None:
-    zones = domains(simulation, namespace)
-    constraints = [s for s in spreads(simulation) if namespace in (None, s.namespace)]
     shown = simulation.within(namespace)
-    told = partial(report, shown, zones, constraints)
-    present(form, lambda: simulation_document(shown, zones, constraints), told)
+    if target is None or not save(simulation, target):
+        present(flags["form"], lambda: simulation_document(shown), partial(report, shown))
+    return 1 if shown.unplaced else 0

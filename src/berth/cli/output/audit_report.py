@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from berth.cli.output.simulation_report import spread_table
-from berth.cli.output.tables import NONE, Terminal, first_rows, indented, table
+from berth.cli.output.tables import NONE, Terminal, indented, table, titled_rows
 from berth.engine.execution.eviction_ceiling import name_of
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
@@ -15,7 +16,7 @@ from berth.engine.execution.rebalancing import (
     ROLLING_OUT,
     SCALING,
 )
-from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
+from berth.engine.offline.audit import Audit, Eviction
 from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.verdicts import RuleViolation
 from berth.kube.text.words import count
@@ -31,47 +32,44 @@ STAYS = {
     NOT_READY: "not all its pods are Ready",
     "budget": "a disruption budget lets none go:",
 }
+_listed = partial(titled_rows, most=_ROWS_LISTED, of="pods")
 _COLOURS = {_EXECUTION: "red", _HARD: "red", _SOFT: "yellow"}
 
 
 def report(audit: Audit, term: Terminal) -> Iterator[str]:
-    if audit.violations:
-        yield _violations(audit, term)
-        yield ""
-    if audit.spreads:
-        yield from _spreads(audit, term)
-        yield ""
-    if audit.evictions:
-        yield term.title("What the controllers would evict:")
-        yield _evictions(audit.evictions, term)
-        yield ""
-    if audit.rebalancing is not None:
-        yield from _rebalancing(audit.rebalancing, term)
-    if audit.faulty:
-        yield term.title("Pods whose annotation is not valid, so that nobody enforces its rules:")
-        rows = [(e.namespace, e.name, e.pod.spec.node_name, e.fault) for e in audit.faulty]
-        yield first_rows(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, most=_ROWS_LISTED, of="pods")
-        yield ""
+    for section in (_violations, _spreads, _evictions, _rebalancing, _faulty):
+        if lines := list(section(audit, term)):
+            yield from lines
+            yield ""
     yield from _conclusion(audit, term)
+
+
+def _faulty(audit: Audit, term: Terminal) -> Iterator[str]:
+    title = "Pods whose annotation is not valid, so that nobody enforces its rules:"
+    rows = [(e.namespace, e.name, e.pod.spec.node_name, e.fault) for e in audit.faulty]
+    yield from _listed(title, ("NAMESPACE", "POD", "NODE", "WHY"), rows, term)
 
 
 # --- rules ------------------------------------------------------------------------------------
 
 
-def _violations(audit: Audit, term: Terminal) -> str:
+def _violations(audit: Audit, term: Terminal) -> Iterator[str]:
     def urgency(violation: RuleViolation) -> int:
         return list(_COLOURS).index(_kind(violation))
 
     violations = [(audit.entries[found.pod], found) for found in sorted(audit.violations, key=urgency)]
+    if not violations:
+        return
     if not term.wide and len(violations) > _ROWS_LISTED:
-        return _by_owner(violations, term)
+        yield _by_owner(violations, term)
+        return
     rows: list[list[object]] = []
     for entry, found in violations:
         row: list[object] = [entry.namespace, entry.name, found.node, found.rule, _kind(found)]
         path = f"{found.path} (of the other pod)" if found.of_peer else found.path
         rows.append([*row, entry.owner, path, found.cause] if term.wide else [*row, found.cause])
     more = ("OWNER", "PATH") if term.wide else ()
-    return table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
+    yield table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
 
 
 def _kind(violation: RuleViolation) -> str:
@@ -115,7 +113,7 @@ def _spreads(audit: Audit, term: Terminal) -> Iterator[str]:
         yield f"({count(len(audit.spreads), 'spread constraint')}; -o wide lists every one)"
 
 
-def _evictions(evictions: list[Eviction], term: Terminal) -> str:
+def _evictions(audit: Audit, term: Terminal) -> Iterator[str]:
     rows = [
         (
             eviction.entry.namespace,
@@ -125,14 +123,17 @@ def _evictions(evictions: list[Eviction], term: Terminal) -> str:
             _held_back(eviction),
             _why(eviction, wide=term.wide),
         )
-        for eviction in evictions
+        for eviction in audit.evictions
     ]
     headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
-    return first_rows(headers, rows, term, {"nowhere": "red"}.get, most=_ROWS_LISTED, of="pods")
+    title, style = "What the controllers would evict:", {"nowhere": "red"}.get
+    yield from _listed(title, headers, rows, term, style)
 
 
-def _rebalancing(workloads: list[WorkloadMoves], term: Terminal) -> Iterator[str]:
+def _rebalancing(audit: Audit, term: Terminal) -> Iterator[str]:
     """Who would move where, and who stays uneven."""
+    if (workloads := audit.rebalancing) is None:
+        return
     turns = {
         turn: (each, move) for each in workloads for turn, move in zip(each.turns, each.moves, strict=True)
     }
@@ -147,11 +148,9 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal) -> Iterator[str
         )
         for _, (workload, move) in sorted(turns.items(), key=lambda each: each[0])
     ]
-    if rows:
-        yield term.title("What would be moved for evenness, one after the other:")
-        headers = ("NAMESPACE", "OWNER", "POD", "NODE", "REPLACEMENT", "WHY")
-        yield first_rows(headers, rows, term, most=_ROWS_LISTED, of="pods")
-    else:
+    headers = ("NAMESPACE", "OWNER", "POD", "NODE", "REPLACEMENT", "WHY")
+    yield from _listed("What would be moved for evenness, one after the other:", headers, rows, term)
+    if not rows:
         yield "Nobody would be moved for evenness."
     for workload in workloads:
         if workload.stays_because is not None:
@@ -160,7 +159,6 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal) -> Iterator[str
                 f" {budgets}" if budgets else ""
             )
             yield indented(f"{workload.namespace} {workload.owner} stays uneven: {reason}.", "", term)
-    yield ""
 
 
 def _held_back(eviction: Eviction) -> str:

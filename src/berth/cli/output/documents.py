@@ -28,7 +28,7 @@ from berth.engine.offline.relaxations import Relaxation
 from berth.engine.offline.scheduling.placements import Victim
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.offline.topology import Spread, ZoneDomain
+from berth.engine.offline.topology import Spread, ZoneDomain, domains, spreads
 from berth.engine.placement.preemption import Preemption
 from berth.kube.objects import Document
 from berth.kube.well_known import BERTH_API_VERSION
@@ -84,9 +84,12 @@ def what_if_document(kind: str, found: msgspec.Struct, snapshot: Snapshot) -> Do
     return document_of(kind, msgspec.to_builtins(found), snapshot.notes, snapshot.warnings)
 
 
-def simulation_document(
-    simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
-) -> Document:
+def shown_spreads(simulation: Simulation) -> list[Spread]:
+    """The spread constraints of the namespace that is shown, or all."""
+    return [each for each in spreads(simulation) if simulation.namespace in (None, each.namespace)]
+
+
+def simulation_document(simulation: Simulation) -> Document:
     snapshot = simulation.snapshot
     reasons = UnplacedReasons(simulation, Workloads(snapshot.pods))
     content: Document = {
@@ -121,8 +124,8 @@ def simulation_document(
         "preempted": [
             _preempted(simulation, victim, preemptor) for victim, preemptor in simulation.preemptions()
         ],
-        "domains": [_zone(zone) for zone in zones],
-        "spread": [_spread(spread) for spread in spreads],
+        "domains": [_zone(zone) for zone in domains(simulation, simulation.namespace)],
+        "spread": [_spread(spread) for spread in shown_spreads(simulation)],
     }
     return _document("Simulation", content, snapshot)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from berth.cli.output.documents import shown_spreads
 from berth.cli.output.tables import NONE, YES_OR_NO, Terminal, first_rows, indented, table
 from berth.engine.offline.scheduling.placements import PodPlacement
 from berth.engine.offline.simulation import Simulation, UnplacedPod
-from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
+from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain, domains
 from berth.engine.rules.changes import short
 from berth.kube.text.words import count
 
@@ -21,17 +22,11 @@ _DOMAINS_LISTED = 8
 Report = Iterator[str]
 
 
-def report(simulation: Simulation, zones: list[ZoneDomain], spreads: list[Spread], term: Terminal) -> Report:
-    if simulation.placements or simulation.unplaced:
-        yield _placements(simulation, term)
-        yield ""
-    if zones:
-        yield from _map(zones, term)
-        yield ""
-    if spreads:
-        yield spread_table(spreads, term)
-        yield ""
-    yield from _preempted(simulation, term)
+def report(simulation: Simulation, term: Terminal) -> Report:
+    for section in (_placements, _map, _spreads, _preempted):
+        if lines := list(section(simulation, term)):
+            yield from lines
+            yield ""
     yield from _conclusion(simulation, term)
 
 
@@ -50,34 +45,33 @@ def _preempted(simulation: Simulation, term: Terminal) -> Report:
         headers = ("NAMESPACE", "PREEMPTED", "NODE", "FOR", "REPLACEMENT")
         style = {"nowhere": "red", "not made again": "red"}.get
         yield first_rows(headers, rows, term, style, most=_ROWS_LISTED, of="pods")
-        yield ""
 
 
 # --- pods --------------------------------------------------------------------------------
 
 
-def _placements(simulation: Simulation, term: Terminal) -> str:
-    if not term.wide and len(simulation.placements) + len(simulation.unplaced) > _ROWS_LISTED:
-        return _by_owner(simulation, term)
+def _placements(simulation: Simulation, term: Terminal) -> Report:
+    pods: list[PodPlacement | UnplacedPod] = [*simulation.placements, *simulation.unplaced]
+    if not pods:
+        return
+    if not term.wide and len(pods) > _ROWS_LISTED:
+        yield _by_owner(simulation, pods, term)
+        return
     headers = ["NAMESPACE", "POD", "NODE", "ZONE", "SCORE", *(["PRIORITY"] if term.wide else []), "OWNER"]
     rows: list[list[object]] = []
-    for item in _everything(simulation):
+    for item in pods:
         entry = item.entry
         where: list[object] = [None, None, None]
         if isinstance(item, PodPlacement):
             where = [item.node, simulation.snapshot.zone_of(item.node), item.score]
         more = [entry.priority] if term.wide else []
         rows.append([entry.namespace, entry.name, *where, *more, entry.owner])
-    return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
+    yield table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
 
 
-def _everything(simulation: Simulation) -> list[PodPlacement | UnplacedPod]:
-    return [*simulation.placements, *simulation.unplaced]
-
-
-def _by_owner(simulation: Simulation, term: Terminal) -> str:
+def _by_owner(simulation: Simulation, pods: list[PodPlacement | UnplacedPod], term: Terminal) -> str:
     groups: dict[tuple[str, str], list[PodPlacement | UnplacedPod]] = {}
-    for item in _everything(simulation):
+    for item in pods:
         key = (item.entry.namespace, item.entry.workload)
         groups.setdefault(key, []).append(item)
     rows = []
@@ -94,13 +88,14 @@ def _by_owner(simulation: Simulation, term: Terminal) -> str:
 # --- domains ----------------------------------------------------------------------------------
 
 
-def _map(zones: list[ZoneDomain], term: Terminal) -> Report:
+def _map(simulation: Simulation, term: Terminal) -> Report:
+    zones = domains(simulation, simulation.namespace)
     nodes = sum(len(zone.nodes) for zone in zones)
     if not term.wide and nodes > _NODES_LISTED:
         yield _zone_table(zones, term)
         yield f"({nodes} nodes; -o wide lists every one)"
         return
-    width = max(len(node.name) for zone in zones for node in zone.nodes)
+    width = max((len(node.name) for zone in zones for node in zone.nodes), default=0)
     for zone in zones:
         inside = f"{count(len(zone.nodes), 'node')}, {count(zone.pods, 'pod')}"
         yield f"{term.title(f'ZONE {zone.name or NONE}')}   {inside}"
@@ -137,6 +132,11 @@ def _zone_table(zones: list[ZoneDomain], term: Terminal) -> str:
 
 
 # --- spreading --------------------------------------------------------------------------------------
+
+
+def _spreads(simulation: Simulation, term: Terminal) -> Report:
+    if found := shown_spreads(simulation):
+        yield spread_table(found, term)
 
 
 def spread_table(spreads: list[Spread], term: Terminal) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -88,6 +88,22 @@ def first_rows(
     if term.wide or len(rows) <= most:
         return table(headers, rows, term, style)
     return f"{table(headers, rows[:most], term, style)}\n({len(rows)} {of}; -o wide lists every one)"
+
+
+def titled_rows(
+    title: str,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    term: Terminal,
+    style: Style | None = None,
+    *,
+    most: int,
+    of: str,
+) -> Iterator[str]:
+    """A title and `first_rows`; nothing without rows."""
+    if rows:
+        yield term.title(title)
+        yield first_rows(headers, rows, term, style, most=most, of=of)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
-from berth.cli.output.tables import YES_OR_NO, Style, Terminal, first_rows, indented, table
+from berth.cli.output.tables import YES_OR_NO, Terminal, first_rows, indented, table, titled_rows
 from berth.engine.offline.what_if.outcome import (
     LargestPod,
     PodMove,
@@ -22,6 +23,7 @@ from berth.kube.text.words import count
 
 _ROWS_LISTED, _NAMES_LISTED = 40, 6
 _LOSSES_LISTED, _LOST_LISTED, _PODS_LISTED = 100, 3, 20
+_listed = partial(titled_rows, most=_ROWS_LISTED, of="in all")
 
 
 def report(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
@@ -40,26 +42,13 @@ def report(found: WhatIfOutcome, term: Terminal) -> Iterator[str]:
         _local,
         _usage,
     ):
-        lines = list(section(found, term))
-        if lines:
+        if lines := list(section(found, term)):
             yield ""
             yield from lines
 
 
 def _answer(sentence: str, term: Terminal, *, ok: bool) -> str:
     return indented(term.styled(sentence[:1].upper() + sentence[1:], "green" if ok else "red"), "", term)
-
-
-def _listed(
-    title: str,
-    headers: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    term: Terminal,
-    style: Style | None = None,
-) -> Iterator[str]:
-    if rows:
-        yield term.title(title)
-        yield first_rows(headers, rows, term, style, most=_ROWS_LISTED, of="in all")
 
 
 # --- pods ----------------------------------------------------------------------------------------------
