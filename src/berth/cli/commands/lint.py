@@ -134,14 +134,12 @@ def command(**flags: Any) -> int:  # noqa: ANN401 - one an option
     placed = _placed(result, Positions(inputs.stdin))
     bad = [] if flags["lenient"] else inputs.unusable
     notes = [str(error) for error in inputs.unread if error not in bad]
-    for note in notes:
-        tell("note", note)
+    tell("note", *notes)
     worst = result.worst()
     failed = worst is not None and worst >= Severity[flags["fail_on"].upper()]
     for line in _shown(flags["form"], result, placed, notes, failed=failed):
         click.echo(line)
-    for error in bad:
-        tell("error", str(error))
+    tell("error", *map(str, bad))
     return 2 if bad else int(failed)
 
 
@@ -205,8 +203,7 @@ def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
 
     with progress_bar("listing") as progress:
         found = list_from(kubeconfig, context, _LIVE_KINDS, progress)
-    for note in found.notes:
-        tell("note", note)
+    tell("note", *found.notes)
     return found.manifests
 
 
@@ -241,9 +238,8 @@ def _placed(result: LintResult, positions: Positions) -> list[LocatedFinding]:
     placed = [
         LocatedFinding(each, positions.line(each.hit.source, each.hit.path)) for each in result.findings
     ]
-    order: dict[str, int] = {}
-    for each in placed:
-        order.setdefault(each.finding.hit.source.file, len(order))
+    files = dict.fromkeys(each.hit.source.file for each in result.findings)
+    order = {file: i for i, file in enumerate(files)}
     placed.sort(key=lambda each: (order[each.finding.hit.source.file], each.line or 0))
     return placed
 

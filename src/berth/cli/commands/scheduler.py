@@ -96,8 +96,7 @@ def command(**flags: Any) -> None:  # noqa: ANN401 - read where they are used
     logs.set_up(flags["logging_format"], flags["verbosity"])
     with refusing(ValueError):
         scheduler, settings, notes = _settings(flags)
-    for note in notes:
-        tell("note", note)
+    tell("note", *notes)
     run_to_the_end(run(scheduler, settings))
 
 

@@ -29,8 +29,7 @@ def taken_in(flags: Mapping[str, Any]) -> FleetSimulation:
         warnings = check_fields(manifests, flags["validate"], karmada_schemas()) if flags["files"] else []
         found = fleet_of(sort(manifests), options, make=bool(flags["files"]))
     found.notes[:0], found.warnings = notes, warnings
-    for note in found.notes:
-        tell("note", note)
+    tell("note", *found.notes)
     return found
 
 

@@ -128,8 +128,7 @@ def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> Schedu
     with refusing(ValueError):
         configuration = load_configuration(file)
         found = configured(configuration, base, names)
-    for note in configuration.notes:
-        tell("note", note)
+    tell("note", *configuration.notes)
     return found
 
 
@@ -166,7 +165,8 @@ def read_files(
         with progress_bar("taking in") as progress:
             snapshot = read(manifests, options, progress, profiles=profiles)
     snapshot.warnings += warnings
-    return _noted(snapshot)
+    tell("note", *snapshot.notes)
+    return snapshot
 
 
 def _read_cluster(
@@ -191,7 +191,8 @@ def _read_cluster(
             snapshot = read(found.manifests, options, progress, origin, profiles=profiles)
     snapshot.notes[:0] = found.notes
     assume_daemon_namespaces(snapshot, options)
-    return _noted(snapshot)
+    tell("note", *snapshot.notes)
+    return snapshot
 
 
 def assume_daemon_namespaces(snapshot: Snapshot, options: Options) -> None:
@@ -210,12 +211,6 @@ def assume_daemon_namespaces(snapshot: Snapshot, options: Options) -> None:
         f"{words} left out of required anti-affinity; if the cluster's scheduler has other daemon "
         "namespaces, name them with --daemon-namespaces"
     )
-
-
-def _noted(snapshot: Snapshot) -> Snapshot:
-    for note in snapshot.notes:
-        tell("note", note)
-    return snapshot
 
 
 @contextmanager

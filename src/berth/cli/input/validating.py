@@ -30,8 +30,7 @@ def check_fields(
     warnings = unknown_in(manifests, custom)
     if validate == STRICT and warnings:
         raise click.ClickException(warnings[0])
-    for warning in warnings:
-        tell("warning", warning)
+    tell("warning", *warnings)
     return warnings
 
 

@@ -113,16 +113,15 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _wrapped(
     row: list[str], widths: list[int], room: int | None, term: Terminal, style: Style | None
 ) -> Iterable[str]:
-    last = [row[-1]]
-    if room is not None and len(row[-1]) > room:
-        last = textwrap.wrap(row[-1], max(room, _LEAST_WRAPPED), break_on_hyphens=False) or [""]
-    padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-    colored = [
-        term.styled(text, style(cell) if style else None) for text, cell in zip(padded, row, strict=False)
-    ]
-    yield _GAP.join([*colored, term.styled(last[0], style(row[-1]) if style else None)]).rstrip()
+    *cells, last = row
+    lines = [last]
+    if room is not None and len(last) > room:
+        lines = textwrap.wrap(last, max(room, _LEAST_WRAPPED), break_on_hyphens=False) or [""]
+    texts = [*(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)), lines[0]]
+    colours = [style(cell) if style else None for cell in row]
+    yield _GAP.join(map(term.styled, texts, colours)).rstrip()
     indent = " " * (sum(widths[:-1]) + len(_GAP) * (len(widths) - 1))
-    for more in last[1:]:
+    for more in lines[1:]:
         yield f"{indent}{more}"
 
 
@@ -148,10 +147,11 @@ def indented(text: str, indent: str, term: Terminal, hanging: str | None = None)
     )
 
 
-def tell(label: str, text: str) -> None:
-    """A line on stderr such as ``note: …``, wrapped if that is a terminal."""
-    width = _columns(sys.stderr) if sys.stderr.isatty() else None
-    click.echo(indented(text, f"{label}: ", Terminal(width=width), hanging="  "), err=True)
+def tell(label: str, *texts: str) -> None:
+    """A line each on stderr such as ``note: …``, wrapped if that is a terminal."""
+    term = Terminal(width=_columns(sys.stderr) if sys.stderr.isatty() else None)
+    for text in texts:
+        click.echo(indented(text, f"{label}: ", term, hanging="  "), err=True)
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import socket
 import sys
 from functools import partial
 
@@ -31,14 +30,10 @@ def main() -> int:
     secret = os.urandom(32).hex()
     print(page_link(host, listener.getsockname()[1], secret), flush=True)  # noqa: T201 - for `berth up`
     select.select((listener,), (), ())
-    _serve(line, listener, secret)
-    return 0
-
-
-def _serve(line: bytes, listener: socket.socket, secret: str) -> None:
     from berth.cli.up.page_server import serve  # noqa: PLC0415 - nobody waited for an answer before
 
     serve(line, listener, secret)
+    return 0
 
 
 if __name__ == "__main__":
