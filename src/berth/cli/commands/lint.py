@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,12 +128,15 @@ def command(**flags: Any) -> int:  # noqa: ANN401 - one an option
     Exit code 0: nothing found of at least --fail-on; 1: something; 2: bad input.
     """
     files = (*flags["paths"], *flags["files"])
-    inputs = _read_inputs(files, flags["cluster"], flags["kubeconfig"], flags["context"])
+    inputs = _read_inputs(files, flags)
     ignored = frozenset(code for codes in flags["ignore"] for code in codes)
     result = _linted(inputs, flags, ignored)
     placed = _placed(result, Positions(inputs.stdin))
-    bad = [] if flags["lenient"] else inputs.unusable
-    notes = [str(error) for error in inputs.unread if error not in bad]
+    # Files, or documents, that hold no object; what is no YAML is bad input, and all if there is no object.
+    unread = [error for error in inputs.refused if error.source is None or error.foreign]
+    unusable = [error for error in unread if error.source is None or not inputs.files]
+    bad = [] if flags["lenient"] else unusable
+    notes = [str(error) for error in unread if error not in bad]
     tell("note", *notes)
     worst = result.worst()
     failed = worst is not None and worst >= Severity[flags["fail_on"].upper()]
@@ -161,22 +164,10 @@ class _Inputs:
     refused: list[ManifestError] = field(default_factory=list)
     stdin: bytes = b""
 
-    @property
-    def unread(self) -> list[ManifestError]:
-        """Files, or documents, that hold no object at all."""
-        return [error for error in self.refused if error.source is None or error.foreign]
 
-    @property
-    def unusable(self) -> list[ManifestError]:
-        """Those that are bad input: what is not YAML, and other documents if there is no object at all."""
-        return [error for error in self.unread if error.source is None or not self.files]
-
-
-def _read_inputs(
-    files: Sequence[str], cluster: Sequence[str], kubeconfig: str | None, context: str | None
-) -> _Inputs:
+def _read_inputs(files: Sequence[str], flags: Mapping[str, Any]) -> _Inputs:
     """Read the files, and the dump or live cluster around them; without files the live cluster is judged."""
-    live = kubeconfig is not None or context is not None
+    cluster, live = flags["cluster"], flags["kubeconfig"] is not None or flags["context"] is not None
     if cluster and live:
         raise click.UsageError("--cluster reads files and --kubeconfig a cluster; give one of them")
     if not files and not live:
@@ -185,7 +176,7 @@ def _read_inputs(
         raise click.UsageError("standard input is either to be judged or the cluster, not both")
     with refusing(ManifestError):
         if live:
-            around = _listed(kubeconfig, context)
+            around = _listed(flags)
         else:
             with progress_bar("reading the cluster") as progress:
                 around = load(cluster, progress=progress) if cluster else []
@@ -198,11 +189,11 @@ def _read_inputs(
     return _Inputs(loaded, around, refused, stdin)
 
 
-def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
+def _listed(flags: Mapping[str, Any]) -> list[Manifest]:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
 
     with progress_bar("listing") as progress:
-        found = list_from(kubeconfig, context, _LIVE_KINDS, progress)
+        found = list_from(flags, _LIVE_KINDS, progress)
     tell("note", *found.notes)
     return found.manifests
 
@@ -210,7 +201,7 @@ def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
 # --- judging --------------------------------------------------------------------------------------
 
 
-def _linted(inputs: _Inputs, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
+def _linted(inputs: _Inputs, flags: Mapping[str, Any], ignored: frozenset[str]) -> LintResult:
     options = Options(
         version=VERSIONS[flags["kubernetes_version"]],
         daemon_namespaces=flags["daemon_namespaces"],

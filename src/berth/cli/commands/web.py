@@ -107,7 +107,7 @@ def _nothing_shown(files: Sequence[str], manifests: Sequence[Manifest]) -> str:
 async def _serve_cluster(
     serve: Callable[[ClusterSource], Awaitable[None]], flags: Flags, options: Options
 ) -> None:
-    async with await client_of(flags["kubeconfig"], flags["context"]) as client:
+    async with await client_of(flags) as client:
         server = await ask_version(client)  # fails early if the cluster cannot be reached
         notes: tuple[str, ...] = ()
         if flags["kubernetes_version"] is None:

@@ -34,9 +34,8 @@ def taken_in(flags: Mapping[str, Any]) -> FleetSimulation:
 
 
 def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:
-    kubeconfig, context = flags["kubeconfig"], flags["context"]
     if flags["files"]:
-        if kubeconfig or context:
+        if flags["kubeconfig"] or flags["context"]:
             raise click.UsageError("-f reads files and --kubeconfig a server; give one of them")
         with progress_bar("reading") as progress:
             return load(flags["files"], progress=progress), []
@@ -44,5 +43,5 @@ def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:
     from berth.live.listing import list_fleet  # noqa: PLC0415
 
     with progress_bar("listing") as progress:
-        found = ask(kubeconfig, context, lambda client: list_fleet(client, progress))
+        found = ask(flags, lambda client: list_fleet(client, progress))
     return found.manifests, found.notes

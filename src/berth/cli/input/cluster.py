@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 import click
 
@@ -15,36 +16,33 @@ from berth.live.connection import HOME, ConnectionSettingsError, connect, existi
 from berth.live.listing import Listing, ListingError, list_cluster
 
 
-def list_from(
-    kubeconfig: str | None, context: str | None, kinds: Iterable[str], progress: Progress | None
-) -> Listing:
-    """List the cluster of a kubeconfig, by default the user's; an error ends the command."""
-    return ask(kubeconfig, context, lambda client: list_cluster(client, kinds, progress))
+def list_from(flags: Mapping[str, Any], kinds: Iterable[str], progress: Progress | None) -> Listing:
+    """List the cluster of `--kubeconfig` and `--context`; an error ends the command."""
+    return ask(flags, lambda client: list_cluster(client, kinds, progress))
 
 
-def ask(
-    kubeconfig: str | None, context: str | None, question: Callable[[Client], Awaitable[Listing]]
-) -> Listing:
-    """Ask the server of a kubeconfig, by default the user's; an error ends the command."""
+def ask(flags: Mapping[str, Any], question: Callable[[Client], Awaitable[Listing]]) -> Listing:
+    """Ask the server of `--kubeconfig` and `--context`; an error ends the command."""
 
     async def work() -> Listing:
-        async with await client_of(kubeconfig, context) as client:
+        async with await client_of(flags) as client:
             return await question(client)
 
     with refusing(ConnectionSettingsError, ListingError):
         return asyncio.run(work())
 
 
-async def client_of(kubeconfig: str | None, context: str | None) -> Client:
-    """A client for a kubeconfig, by default the user's.
+async def client_of(flags: Mapping[str, Any]) -> Client:
+    """A client for `--kubeconfig`, by default the user's, and `--context`.
 
     Raises:
         ConnectionSettingsError: it cannot be used.
     """
+    kubeconfig = flags["kubeconfig"]
     has_own = bool(kubeconfig or os.environ.get("KUBECONFIG")) or HOME.expanduser().is_file()
     if not has_own and not in_cluster():
         raise click.UsageError(
             f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {HOME} does not exist"
         )
     # As in kubectl, the pod's own account is used only without a kubeconfig.
-    return await connect(existing(kubeconfig) if has_own else None, context)
+    return await connect(existing(kubeconfig) if has_own else None, flags["context"])

@@ -136,7 +136,7 @@ def read_input(flags: Flags, *kinds: str, setup: SchedulerSetup | None = None) -
     """Read the files or the cluster; `kinds` are listed in addition to what placing pods needs."""
     setup = setup or SchedulerSetup(options=options_of(flags))
     if not flags["files"]:
-        return _read_cluster(flags, kinds, setup.options, setup.profiles)
+        return _read_cluster(flags, kinds, setup)
     if flags["kubeconfig"] or flags["context"]:
         raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
     return read_files(flags["files"], setup.options, flags["validate"], setup.profiles)
@@ -169,14 +169,13 @@ def read_files(
     return snapshot
 
 
-def _read_cluster(
-    flags: Flags, kinds: tuple[str, ...], options: Options, profiles: Mapping[str, Options]
-) -> Snapshot:
+def _read_cluster(flags: Flags, kinds: tuple[str, ...], setup: SchedulerSetup) -> Snapshot:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
 
+    options, profiles = setup.options, setup.profiles
     with refusing(ManifestError, SnapshotError):
         with progress_bar("listing") as progress:
-            found = list_from(flags["kubeconfig"], flags["context"], kinds, progress)
+            found = list_from(flags, kinds, progress)
         if flags["kubernetes_version"] is None:
             options = replace(options, version=found.server.followed)
             profiles = {n: replace(each, version=options.version) for n, each in profiles.items()}
