@@ -17,6 +17,7 @@ from berth.cli.output.simulation_report import report
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
 from berth.files import write_whole
+from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import STDIN, Manifest
 from berth.kube.text.decoding import TOO_DEEP
 
@@ -96,7 +97,7 @@ def _bound(raw: Raw, node: str | None) -> Raw:
 def _made(entry: Entry) -> Raw:
     """A pod made for a workload, from the template as it was written."""
     view = msgspec.to_builtins(entry.pod)
-    template = _template(entry.manifest.to_dict())
+    template = _template(entry.manifest)
     metadata = {**(template.get("metadata") or {}), **view["metadata"]}
     spec = dict(template.get("spec") or {})
     if entry.daemon_of is not None:
@@ -122,12 +123,11 @@ def _claimed(workload: Raw) -> set[str]:
     return {template["metadata"]["name"] for template in templates}
 
 
-def _template(workload: Raw) -> Raw:
-    spec = workload.get("spec") or {}
-    if "jobTemplate" in spec:
-        spec = spec["jobTemplate"].get("spec") or {}
-    template: Raw = spec.get("template") or {}
-    return template
+def _template(workload: Manifest) -> Raw:
+    found = workload.to_dict()
+    for part in kinds.pod_template(workload.object)[0]:
+        found = found.get(part) or {}
+    return found
 
 
 # --- the command ----------------------------------------------------------------------------------
