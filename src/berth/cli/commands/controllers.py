@@ -121,11 +121,7 @@ def rule_keepers(
 
 
 async def _find_requests(client: Client) -> None:
-    """Check that the server has EvictionRequests, by which evictions are to be asked for.
-
-    Raises:
-        StartError: the server has no EvictionRequests.
-    """
+    """Raise a StartError if the server has no EvictionRequests."""
     if await find(client, EVICTION_REQUESTS.api_version, EVICTION_REQUESTS.kind) is None:
         raise StartError(
             f"--use-eviction-requests: the server does not serve {EVICTION_REQUESTS.name} "

@@ -21,13 +21,7 @@ from berth.cli.input.manifests import (
 from berth.cli.input.options import Decorator, in_this_order, namespace_option, option, refusing
 from berth.cli.input.validating import check_fields
 from berth.cli.output.documents import present, what_if_document
-from berth.cli.output.what_if_report import (
-    every_report,
-    fit_report,
-    report,
-    scenario_report,
-    versus_report,
-)
+from berth.cli.output.what_if_report import every_report, fit_report, report, scenario_report, versus_report
 from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import read
@@ -63,7 +57,7 @@ from berth.kube.text.decoding import YamlError
 # --- changes --------------------------------------------------------------------------------------
 # The options that are changes, in the order in which they were given.
 
-_ORDER = "berth.what-if.changes"
+_ORDER = "berth.what-if.changes"  # their names, without dashes, and their values
 
 _HELP = {
     "drain": "Cordon a node, or all that a selector (-l) matches, and evict its pods within their budgets.",
@@ -118,12 +112,6 @@ def _with_selectors(args: Sequence[str]) -> list[str]:
             found[-1] = f"-l {arg}"
         else:
             found.append(arg)
-    return found
-
-
-def given_changes(ctx: click.Context) -> list[tuple[str, str]]:
-    """The names of the changes, without dashes, and their values."""
-    found: list[tuple[str, str]] = ctx.meta[_ORDER]
     return found
 
 
@@ -230,11 +218,12 @@ def command(ctx: click.Context, /, **flags: Any) -> int:  # noqa: ANN401 - chang
     Exit code 0: every pod has a node, every drain ends and no hard rule is newly broken (with --scenario: all
     expectations hold); 1: not so; 2: bad input.
     """
+    changes: list[tuple[str, str]] = ctx.meta[_ORDER]
     modes = {name: flags[name] for name in ("every", "fitted", "scenario", "vs")}
-    _refuse_mixtures(given_changes(ctx), modes)
+    _refuse_mixtures(changes, modes)
     # Here a configuration is a change, and not how the pods are placed that have no node yet.
     with refusing(WhatIfError, NotFoundError):
-        return 0 if _Question({**flags, "config": None}).answer(given_changes(ctx), **modes) else 1
+        return 0 if _Question({**flags, "config": None}).answer(changes, **modes) else 1
 
 
 def _refuse_mixtures(changes: Sequence[tuple[str, str]], modes: dict[str, str | None]) -> None:

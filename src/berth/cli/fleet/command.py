@@ -20,7 +20,7 @@ from berth.cli.input.components import (
     operating_options,
     run_to_the_end,
 )
-from berth.cli.input.options import bool_option, option, refusing
+from berth.cli.input.options import bool_option, in_this_order, option, refusing
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
@@ -53,8 +53,7 @@ _COMMANDS = {
     metavar="NAME",
 )
 @placing_options()
-@switch("retry_blocked", LIVE_IMPROVEMENTS["retry_blocked"])
-@switch("claim_groups", LIVE_IMPROVEMENTS["claim_groups"])
+@in_this_order(*(switch(name, words) for name, words in LIVE_IMPROVEMENTS.items()))
 @bool_option(
     "--watch-workloads",
     default=True,
@@ -94,7 +93,6 @@ def _refuse_stray_flags(ctx: click.Context) -> None:
 
 
 def settings_of(flags: Mapping[str, Any]) -> FleetSettings:
-    """How bindings are scheduled, as the flags say."""
     names = frozenset(flags["scheduler_names"] or (SCHEDULER_NAME,))
     compat = flags["karmada_compat"]
     base = FleetSettings.compatible(names) if compat else FleetSettings(scheduler_names=names)
@@ -125,11 +123,7 @@ def _work(client: Client, machine: FleetScheduler, *, watch_workloads: bool) -> 
 
 
 async def _check_served(client: Client) -> None:
-    """Check that the server has Karmada's kinds.
-
-    Raises:
-        StartError: it is not.
-    """
+    """Raise a StartError if the server has not Karmada's kinds."""
     for resource in (CLUSTERS, RESOURCE_BINDINGS, POLICIES):
         try:
             await client.request("GET", f"/apis/{resource.api_version}")

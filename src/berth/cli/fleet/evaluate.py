@@ -32,7 +32,6 @@ def command(*, file: str, **flags: Any) -> int:  # noqa: ANN401 - one an option
 
 
 def _objects() -> dict[str, SchemaNode]:
-    """What a case holds."""
     schemas = karmada_schemas()
     cluster = schemas[f"{CLUSTER_GROUP}/v1alpha1", "Cluster"].root
     binding = schemas[f"{WORK_GROUP}/v1alpha2", "ResourceBinding"].root

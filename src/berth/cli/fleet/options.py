@@ -26,7 +26,6 @@ LIVE_IMPROVEMENTS = {
 
 
 def _label_keys(text: str) -> tuple[str, ...]:
-    """Label keys with commas between them."""
     # In a container's args there is no shell: the quotes of --keys="a,b" arrive here.
     written = (key.strip(" \t\"'") for key in text.split(","))
     return tuple(map(label_key, dict.fromkeys(filter(None, written))))
@@ -70,7 +69,6 @@ def _keys_option(kind: str) -> Decorator:
 
 
 def options_of(flags: Mapping[str, Any]) -> FleetOptions:
-    """The options that the flags set."""
     base = COMPATIBLE if flags["karmada_compat"] else FleetOptions()
     return replace(
         base,

@@ -128,9 +128,7 @@ def spreading_of(
         raise ValueError(f"--rebalance {policy.value} takes the feature gate KeepSpread, which is off")
     return SpreadingSettings(
         rebalance=Rebalance(
-            policy=policy,
-            margin=flags["rebalance_margin"],
-            waits=flags["rebalance_waits_for_nodes"],
+            policy=policy, margin=flags["rebalance_margin"], waits=flags["rebalance_waits_for_nodes"]
         ),
         rebalance_delay=flags["rebalance_delay"],
         dry_run=dry_run,

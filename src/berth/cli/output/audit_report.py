@@ -9,13 +9,7 @@ from functools import partial
 from berth.cli.output.simulation_report import spread_table
 from berth.cli.output.tables import NONE, Terminal, indented, table, titled_rows
 from berth.engine.execution.eviction_ceiling import name_of
-from berth.engine.execution.rebalancing import (
-    NO_BETTER_PLACE,
-    NO_NODE,
-    NOT_READY,
-    ROLLING_OUT,
-    SCALING,
-)
+from berth.engine.execution.rebalancing import NO_BETTER_PLACE, NO_NODE, NOT_READY, ROLLING_OUT, SCALING
 from berth.engine.offline.audit import Audit, Eviction
 from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.verdicts import RuleViolation
@@ -63,11 +57,11 @@ def _violations(audit: Audit, term: Terminal) -> Iterator[str]:
     if not term.wide and len(violations) > _ROWS_LISTED:
         yield _by_owner(violations, term)
         return
-    rows: list[list[object]] = []
+    rows = []
     for entry, found in violations:
-        row: list[object] = [entry.namespace, entry.name, found.node, found.rule, _kind(found)]
         path = f"{found.path} (of the other pod)" if found.of_peer else found.path
-        rows.append([*row, entry.owner, path, found.cause] if term.wide else [*row, found.cause])
+        told = (entry.owner, path, found.cause) if term.wide else (found.cause,)
+        rows.append((entry.namespace, entry.name, found.node, found.rule, _kind(found), *told))
     more = ("OWNER", "PATH") if term.wide else ()
     yield table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
 

@@ -17,7 +17,6 @@ _log = logging.getLogger(__name__)
 
 
 def log_failed_attempt(attempt: FailedAttempt) -> None:
-    """Log that a pod found no node, and which rules were in the way."""
     message = "Error scheduling pod; retrying" if attempt.error else "Unable to schedule pod; no fit; waiting"
     level = logging.WARNING if attempt.error else v(2)
     failed = {"failed": attempt.failed} if attempt.rules else {}

@@ -50,7 +50,6 @@ def report(result: LintResult, placed: Sequence[LocatedFinding], term: Terminal)
 
 
 def conclusion(result: LintResult) -> str:
-    """How many findings of each severity there are."""
     found = Counter(finding.severity for finding in result.findings)
     nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}
     counted = [count(found[severity], noun) for severity, noun in nouns.items() if found[severity]]

@@ -23,11 +23,7 @@ from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration, Shape
 from berth.controllers.namespaces import NamespaceController, RootCertificatePublisher
 from berth.controllers.node_lifecycle import NodeLifecycle, TaintEviction
-from berth.controllers.propagation import (
-    ClusterEvictionController,
-    PropagationController,
-    UnmatchedPolicies,
-)
+from berth.controllers.propagation import ClusterEvictionController, PropagationController, UnmatchedPolicies
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.jobs.cron_job import CronJobController

@@ -22,8 +22,7 @@ from berth.live.client import Client
 from berth.live.errors import AlreadyExists
 
 _WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS)
-_FIRST: dict[str, Resource] = {r.kind: r for r in (PRIORITY_CLASSES, *_WORKLOADS, BUDGETS)}
-_LAST: dict[str, Resource] = {PODS.kind: PODS}
+_FIRST = (PRIORITY_CLASSES, *_WORKLOADS, BUDGETS)
 _PATIENCE = 20.0  # seconds for the workloads to run before the last pod comes
 
 
@@ -34,20 +33,19 @@ def demo_nodes() -> list[RawObject]:
 
 async def apply_demo(client: Client) -> None:
     """Create the workloads that are not there yet, and when they run the pod that no longer fits."""
-    workloads = [manifest for manifest in _manifests("demo") if manifest.kind != PODS.kind]
     scenario = _manifests("up_scenario")
-    await _create(client, [*workloads, *scenario], _FIRST)
+    await _create(client, [*_manifests("demo"), *scenario], _FIRST)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
             while not await _all_run(client):  # noqa: ASYNC110 - a handful of lists
                 await asyncio.sleep(0.1)
-    await _create(client, scenario, _LAST)
+    await _create(client, scenario, (PODS,))
 
 
-async def _create(client: Client, manifests: Iterable[Manifest], resources: dict[str, Resource]) -> None:
+async def _create(client: Client, manifests: Iterable[Manifest], resources: Iterable[Resource]) -> None:
+    of_kind = {each.kind: each for each in resources}
     for manifest in manifests:
-        resource = resources.get(manifest.kind)
-        if resource is not None:
+        if (resource := of_kind.get(manifest.kind)) is not None:
             namespace = (manifest.namespace or "default") if resource.namespaced else ""
             with contextlib.suppress(AlreadyExists):
                 await client.create(resource, manifest.to_dict(), namespace)
