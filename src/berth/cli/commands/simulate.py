@@ -19,12 +19,11 @@ from berth.engine.offline.snapshot import Entry
 from berth.files import write_whole
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import STDIN, Manifest
+from berth.kube.objects import RawObject
 from berth.kube.text.decoding import TOO_DEEP
 
 # --- saving ---------------------------------------------------------------------------------------
 # `--save` writes every object of the input whole, with the placements filled in.
-
-Raw = dict[str, Any]
 
 
 def save(simulation: Simulation, file: str) -> bool:
@@ -47,7 +46,7 @@ def save(simulation: Simulation, file: str) -> bool:
     return False
 
 
-def _encoded(content: Raw, target: Path) -> bytes:
+def _encoded(content: RawObject, target: Path) -> bytes:
     if target.suffix in (".yaml", ".yml"):
         return as_yaml(content).encode()
     try:
@@ -56,10 +55,10 @@ def _encoded(content: Raw, target: Path) -> bytes:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def items(simulation: Simulation) -> list[Raw]:
+def items(simulation: Simulation) -> list[RawObject]:
     nodes = {placement.entry.key: placement.node for placement in simulation.placements}
     preempted = {victim.entry.key: victim for victim, _ in simulation.preemptions()}
-    found: list[Raw] = []
+    found: list[RawObject] = []
     own = {id(entry.manifest): entry for entry in simulation.snapshot.pods if not entry.made}
     for manifest in simulation.snapshot.manifests:
         entry = own.get(id(manifest))
@@ -74,7 +73,7 @@ def items(simulation: Simulation) -> list[Raw]:
     return found
 
 
-def _anew(raw: Raw) -> Raw:
+def _anew(raw: RawObject) -> RawObject:
     """The pod that is made for one that was preempted: nobody has given it a node yet."""
     metadata = {
         k: v for k, v in raw["metadata"].items() if k not in ("uid", "creationTimestamp", "resourceVersion")
@@ -83,18 +82,18 @@ def _anew(raw: Raw) -> Raw:
     return {**{k: v for k, v in raw.items() if k != "status"}, "metadata": metadata, "spec": spec}
 
 
-def _named(manifest: Manifest) -> Raw:
+def _named(manifest: Manifest) -> RawObject:
     raw = manifest.to_dict()
     if manifest.object is None or raw.get("metadata", {}).get("name"):
         return raw
     return {**raw, "metadata": {**raw.get("metadata", {}), "name": manifest.name}}
 
 
-def _bound(raw: Raw, node: str | None) -> Raw:
+def _bound(raw: RawObject, node: str | None) -> RawObject:
     return raw if node is None else {**raw, "spec": {**(raw.get("spec") or {}), "nodeName": node}}
 
 
-def _made(entry: Entry) -> Raw:
+def _made(entry: Entry) -> RawObject:
     """A pod made for a workload, from the template as it was written."""
     view = msgspec.to_builtins(entry.pod)
     template = _template(entry.manifest)
@@ -117,13 +116,13 @@ def _made(entry: Entry) -> Raw:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _claimed(workload: Raw) -> set[str]:
+def _claimed(workload: RawObject) -> set[str]:
     """The volumes of a StatefulSet's pods that come from its claim templates."""
     templates = (workload.get("spec") or {}).get("volumeClaimTemplates") or ()
     return {template["metadata"]["name"] for template in templates}
 
 
-def _template(workload: Manifest) -> Raw:
+def _template(workload: Manifest) -> RawObject:
     found = workload.to_dict()
     for part in kinds.pod_template(workload.object)[0]:
         found = found.get(part) or {}

@@ -76,10 +76,8 @@ def _same_input(flags: Flags) -> str:
     found = [part for file in flags["files"] for part in ("-f", file)]
     if flags["files"] and flags["validate"] != WARN:
         found += ["--validate", flags["validate"]]
-    if flags["kubeconfig"]:
-        found += ["--kubeconfig", flags["kubeconfig"]]
-    if flags["context"]:
-        found += ["--context", flags["context"]]
+    for name in ("kubeconfig", "context"):
+        found += [f"--{name}", flags[name]] if flags[name] else []
     return shlex.join(found)
 
 

@@ -196,6 +196,7 @@ def _scenario(file: str, text: str, value: object, files: ChangeFiles) -> Scenar
 
 # Kinds that are listed from a live cluster beside those that placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
+_MODES = ("every", "fitted", "scenario", "vs")  # options that ask for something else than what happens
 _Answer = WhatIfOutcome | EveryLoss | FittingReplicas | ScenarioOutcome | Comparison
 
 
@@ -219,11 +220,10 @@ def command(ctx: click.Context, /, **flags: Any) -> int:  # noqa: ANN401 - chang
     expectations hold); 1: not so; 2: bad input.
     """
     changes: list[tuple[str, str]] = ctx.meta[_ORDER]
-    modes = {name: flags[name] for name in ("every", "fitted", "scenario", "vs")}
-    _refuse_mixtures(changes, modes)
+    _refuse_mixtures(changes, {mode: flags[mode] for mode in _MODES})
     # Here a configuration is a change, and not how the pods are placed that have no node yet.
     with refusing(WhatIfError, NotFoundError):
-        return 0 if _Question({**flags, "config": None}).answer(changes, **modes) else 1
+        return 0 if _Question({**flags, "config": None}).answer(changes) else 1
 
 
 def _refuse_mixtures(changes: Sequence[tuple[str, str]], modes: dict[str, str | None]) -> None:
@@ -248,15 +248,8 @@ class _Question:
         self._setup = setup_of(flags)
         self._files = ChangeFiles(self._setup.options, flags["scheduler_names"], flags["validate"])
 
-    def answer(
-        self,
-        given: Sequence[tuple[str, str]],
-        *,
-        every: str | None,
-        fitted: str | None,
-        scenario: str | None,
-        vs: str | None,
-    ) -> bool:
+    def answer(self, given: Sequence[tuple[str, str]]) -> bool:
+        every, fitted, scenario, vs = (self._flags[mode] for mode in _MODES)
         changes = [parse(name, text, self._files) for name, text in given]
         steps = None if scenario is None else scenario_from(scenario, self._files)
         against = None if vs is None else scenario_or_setup(vs, self._files)

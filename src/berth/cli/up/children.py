@@ -36,8 +36,4 @@ def line_of(told: ServerProcessSettings | PageProcessSettings | PreparedServer) 
 
 
 def read(line: bytes | str, kind: type[_T]) -> _T:
-    return msgspec.json.decode(line, type=kind, dec_hook=_path)
-
-
-def _path(_: type, text: str) -> Path:
-    return Path(text)
+    return msgspec.json.decode(line, type=kind, dec_hook=lambda _, text: Path(text))

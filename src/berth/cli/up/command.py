@@ -9,7 +9,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,6 @@ from berth.sockets import ServingError, url_host
 
 DEFAULT_NODES = 6
 _PORT = click.IntRange(0, 65535)
-_KUBECONFIG_MODE = 0o600
 # Settings that are taken from the flags as they are.
 _AS_GIVEN = ("zones", "racks", "demo", "scheduler", "fleet", "logging_format", "verbosity")
 
@@ -156,7 +155,7 @@ def _locked(data_dir: Path) -> Iterator[None]:
     """Lock the data directory before anything in it is touched."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, _KUBECONFIG_MODE)
+        handle = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise click.ClickException(f"{data_dir}: {error.strerror}") from None
     with os.fdopen(handle, "w") as lock:
@@ -204,7 +203,7 @@ async def _run(asked: UpSettings, server: ServerProcess) -> None:
         nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
         plane = Plane(client, await discover(client), nodes, asked, prepared.ca_file.read_text())
         group.create_task(plane.run())
-        await plane.ready(_progress())
+        await plane.ready(_show_progress)
         if asked.demo:
             await apply_demo(client)
         link: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -245,15 +244,10 @@ async def _wanted_nodes(asked: UpSettings, client: Client) -> list[RawObject]:
     return make_nodes(Shape(nodes=DEFAULT_NODES, zones=asked.zones, racks=asked.racks))
 
 
-def _progress() -> Callable[[int, int], None]:
+def _show_progress(done: int, total: int) -> None:
     """Show how many nodes are registered, on a terminal, if it takes more than a moment."""
-    shows = sys.stderr.isatty()
-
-    def show(done: int, total: int) -> None:
-        if shows and total > 500:
-            click.echo(f"\rregistering nodes: {done}/{total}", nl=done == total, err=True)
-
-    return show
+    if total > 500 and sys.stderr.isatty():
+        click.echo(f"\rregistering nodes: {done}/{total}", nl=done == total, err=True)
 
 
 def _say(prepared: PreparedServer, nodes: int, asked: UpSettings, link: str) -> None:

@@ -72,11 +72,10 @@ class _ChildProcess:
         await self._ended
         self._reader.cancel()
 
-    async def _wait(self) -> int:
-        code = await self._process.wait()
+    async def _wait(self) -> None:
+        await self._process.wait()
         with contextlib.suppress(TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(asyncio.shield(self._reader), 1.0)
-        return code
 
     async def _read_errors(self) -> None:
         """Read all that it writes: it would stand still once the pipe is full."""
@@ -149,5 +148,4 @@ def check_port(host: str, port: int) -> int:
         ServingError: the port is taken.
     """
     with listen(host, port) as probe:
-        found: int = probe.getsockname()[1]
-        return found
+        return int(probe.getsockname()[1])
