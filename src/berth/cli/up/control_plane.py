@@ -7,7 +7,7 @@ import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -123,36 +123,34 @@ class ControlPlane:
         return self.of_every_kind
 
 
-def assemble(  # noqa: PLR0913 - all but one have defaults
+def assemble(  # noqa: PLR0913 - most have defaults
     resources: Iterable[Resource],
     *,
+    gates: ComponentGates,
+    eviction: EvictionSettings,
+    spreading: SpreadingSettings | None = None,
     nodes: Iterable[RawObject] = (),
-    gates: ComponentGates | None = None,
     registry: CollectorRegistry | None = None,
     tell: TellEviction = silent,
-    eviction: EvictionSettings | None = None,
-    spreading: SpreadingSettings | None = None,
     certificate: str = "",
 ) -> ControlPlane:
     """Everything but scheduling, for a server with these resources.
 
     Args:
         resources: What the server has.
-        nodes: Hollow nodes to register.
         gates: Which features the components have.
+        eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
+            of daemons and which version they are of.
+        spreading: How groups are kept spread.
+        nodes: Hollow nodes to register.
         registry: The metrics that count evictions.
         tell: Called with every decision about evictions.
-        eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
-            of daemons and which version they are of; by default with these gates and no other wish.
-        spreading: How groups are kept spread; by default with these gates and no other wish.
         certificate: The CA of the server, for the ConfigMap kube-root-ca.crt in every namespace; empty: none.
     """
-    gates, cache = gates or ComponentGates(), Cache()
-    known = list(resources)
+    cache, known = Cache(), list(resources)
     kept = [resource for resource in known if resource.plural != EVENTS.plural]
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
-    eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
     registration = Registration(cache, nodes, eviction.options.version.release)
     controllers: list[Machine] = [
         registration,
@@ -213,8 +211,8 @@ class UpSettings:
     metrics_port: int | None = None
     logging_format: logs.Form = "text"
     verbosity: int = 0
-    eviction: EvictionSettings = field(default_factory=EvictionSettings)
-    spreading: SpreadingSettings = field(default_factory=SpreadingSettings)
+    eviction: EvictionSettings
+    spreading: SpreadingSettings
     web_port: int | None = None
 
 
