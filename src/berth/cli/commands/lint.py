@@ -36,7 +36,7 @@ from berth.cli.output.lint_report import (
 )
 from berth.cli.output.tables import tell, terminal
 from berth.engine.offline.lint.documents import refused_object
-from berth.engine.offline.lint.findings import CheckWords, Finding, Severity, hit
+from berth.engine.offline.lint.findings import Check, Finding, Severity, hit
 from berth.engine.offline.lint.run import CHECKS, LintResult, as_finding, lint
 from berth.engine.offline.lint.world import LintInput, World
 from berth.engine.offline.snapshot import SnapshotError
@@ -53,11 +53,8 @@ from berth.kube.validation.placement import validate_policy
 from berth.kube.versions import VERSIONS
 from berth.server.registry.kinds.custom.karmada import prepare_policy
 
-ALL_CHECKS: tuple[tuple[str, CheckWords, Severity], ...] = (
-    *((check.code, check.words, check.severity) for check in CHECKS),
-    *((check.code, check.words, check.severity) for check in FLEET_CHECKS),
-)
-CODES = frozenset(code for code, _, _ in ALL_CHECKS)
+ALL_CHECKS: tuple[Check[Any], ...] = (*CHECKS, *FLEET_CHECKS)
+CODES = frozenset(check.code for check in ALL_CHECKS)
 # Kinds that are listed from a live cluster beside those that placing pods needs.
 _LIVE_KINDS = ("Deployment", "DaemonSet", "Job", "CronJob", "PodDisruptionBudget")
 

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from berth import __version__
 from berth.cli.output.documents import fields
 from berth.cli.output.tables import Terminal, indented
-from berth.engine.offline.lint.findings import CheckWords, Finding, Severity
+from berth.engine.offline.lint.findings import Check, Finding, Severity
 from berth.engine.offline.lint.run import LintResult
 from berth.kube.objects import Document
 from berth.kube.text.words import count
@@ -93,10 +94,10 @@ def _finding(placed: LocatedFinding) -> Document:
 # --- SARIF -------------------------------------------------------------------------------------------
 
 
-def sarif(placed: Sequence[LocatedFinding], checks: Sequence[tuple[str, CheckWords, Severity]]) -> Document:
+def sarif(placed: Sequence[LocatedFinding], checks: Sequence[Check[Any]]) -> Document:
     """The findings as code scanning reads them; every check is one of its rules."""
-    numbers = {code: i for i, (code, _, _) in enumerate(checks)}
-    driver = {"name": "berth", "version": __version__, "rules": [_rule(*check) for check in checks]}
+    numbers = {check.code: i for i, check in enumerate(checks)}
+    driver = {"name": "berth", "version": __version__, "rules": [_rule(check) for check in checks]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -105,9 +106,10 @@ def sarif(placed: Sequence[LocatedFinding], checks: Sequence[tuple[str, CheckWor
     return {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: str, words: CheckWords, severity: Severity) -> Document:
+def _rule(check: Check[Any]) -> Document:
+    words = check.words
     return {
-        "id": code,
+        "id": check.code,
         "name": words.name,
         "shortDescription": {"text": words.what},
         "fullDescription": {"text": words.why},
@@ -115,7 +117,7 @@ def _rule(code: str, words: CheckWords, severity: Severity) -> Document:
             "text": f"{words.why} {words.fix}",
             "markdown": f"{words.why}\n\n{words.fix}\n\n```yaml\n{words.example.rstrip()}\n```",
         },
-        "defaultConfiguration": {"level": _LEVELS[severity]},
+        "defaultConfiguration": {"level": _LEVELS[check.severity]},
     }
 
 

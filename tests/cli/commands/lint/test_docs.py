@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import yaml
 
 from berth.cli.commands.lint import ALL_CHECKS
-from berth.engine.offline.lint.findings import CheckWords, Severity
+from berth.engine.offline.lint.findings import Check
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "lint.md"
@@ -16,10 +17,11 @@ MARK = (
 )
 
 
-def section(code: str, words: CheckWords, severity: Severity) -> str:
+def section(check: Check[Any]) -> str:
+    words = check.words
     nodes = ", needs nodes" if words.nodes else ""
     return (
-        f"### {code}\n\n`{words.name}`, {severity}{nodes}\n\n"
+        f"### {check.code}\n\n`{words.name}`, {check.severity}{nodes}\n\n"
         f"{words.what}. {words.why}\n\nFix: {words.fix}\n\n"
         f"```yaml\n{words.example.rstrip()}\n```\n"
     )
@@ -27,11 +29,12 @@ def section(code: str, words: CheckWords, severity: Severity) -> str:
 
 def reference() -> str:
     rows = [
-        f"| [{code}](#{code.lower()}) | `{words.name}` | {severity} | {words.what} |\n"
-        for code, words, severity in ALL_CHECKS
+        f"| [{each.code}](#{each.code.lower()}) | `{each.words.name}` | {each.severity} "
+        f"| {each.words.what} |\n"
+        for each in ALL_CHECKS
     ]
     table = "| code | name | severity | what |\n|---|---|---|---|\n" + "".join(rows)
-    return f"{MARK}\n{table}\n" + "\n".join(section(*check) for check in ALL_CHECKS)
+    return f"{MARK}\n{table}\n" + "\n".join(section(check) for check in ALL_CHECKS)
 
 
 def test_the_page_lists_every_check() -> None:
@@ -42,13 +45,14 @@ def test_the_page_lists_every_check() -> None:
 
 def test_examples_can_be_read() -> None:
     """Every example is YAML."""
-    for code, words, _ in ALL_CHECKS:
-        assert list(yaml.safe_load_all(words.example)), code
+    for check in ALL_CHECKS:
+        assert list(yaml.safe_load_all(check.words.example)), check.code
 
 
 def test_words_are_sentences() -> None:
     """What has no full stop at its end, why and fix have one; a name is in small letters with hyphens."""
-    for code, words, _ in ALL_CHECKS:
+    for check in ALL_CHECKS:
+        code, words = check.code, check.words
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", words.name), code
         assert not words.what.endswith("."), code
         assert words.why.endswith("."), code

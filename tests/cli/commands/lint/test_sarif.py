@@ -39,7 +39,7 @@ def test_every_check_is_a_rule(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PODS)
     driver = run_of("-f", tmp_path)["tool"]["driver"]
     assert (driver["name"], driver["version"]) == ("berth", __version__)
-    assert [rule["id"] for rule in driver["rules"]] == [code for code, _, _ in ALL_CHECKS]
+    assert [rule["id"] for rule in driver["rules"]] == [check.code for check in ALL_CHECKS]
     for rule in driver["rules"]:
         assert rule.keys() == RULE
         assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")

@@ -30,4 +30,4 @@ def test_what_barely_has_not_got_it(tmp_path: Path, code: str, case: Case) -> No
 def test_every_check_is_tested() -> None:
     """No code without a fault, and no fault without a code; no code or name twice, all of one form."""
     assert sorted(CASES) == [check.code for check in CHECKS]
-    assert len({words.name for _, words, _ in ALL_CHECKS}) == len(ALL_CHECKS) == len(CODES)
+    assert len({check.words.name for check in ALL_CHECKS}) == len(ALL_CHECKS) == len(CODES)
