@@ -110,9 +110,8 @@ async def _serve_cluster(
         notes: tuple[str, ...] = ()
         if flags["kubernetes_version"] is None:
             options = replace(options, version=server.followed)
-            if server.note:
-                tell("note", server.note)
-                notes = (server.note,)
+            notes = (server.note,) if server.note else ()
+        tell("note", *notes)
         source = LiveSource(client, options, notes=notes, noting=assume_daemon_namespaces)
         source.want()
         async with asyncio.TaskGroup() as group:

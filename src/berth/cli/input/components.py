@@ -63,15 +63,7 @@ connection_options = in_this_order(
 )
 log_options = in_this_order(
     click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True),
-    click.option(
-        "-v",
-        "--v",
-        "verbosity",
-        type=click.IntRange(0, 10),
-        default=2,
-        show_default=True,
-        help="How much to log.",
-    ),
+    option("-v", "How much to log.", "--v", "verbosity", type=click.IntRange(0, 10), default=2),
 )
 
 
