@@ -204,10 +204,7 @@ def _linted(inputs: _Inputs, flags: Mapping[str, Any], ignored: frozenset[str]) 
         daemon_namespaces=flags["daemon_namespaces"],
         gates=gates_of(flags["feature_gates"]),
     )
-    karmada = any(map(is_karmadas, inputs.files))
-    found = policy_findings(
-        inputs.files, inputs.around, flags["affinity_label_keys"], flags["anti_affinity_label_keys"]
-    )
+    karmada = any(map(_is_karmadas, inputs.files))
     judged = LintInput(
         files=inputs.files,
         around=inputs.around,
@@ -218,7 +215,7 @@ def _linted(inputs: _Inputs, flags: Mapping[str, Any], ignored: frozenset[str]) 
         codes=CODES,
     )
     with refusing(SnapshotError):
-        return lint(World(judged), found if karmada else (), ignored)
+        return lint(World(judged), _policy_findings(inputs, flags) if karmada else (), ignored)
 
 
 def _placed(result: LintResult, positions: Positions) -> list[LocatedFinding]:
@@ -249,21 +246,16 @@ def _shown(
 # --- policies -------------------------------------------------------------------------------------
 
 _POLICIES = ("PropagationPolicy", "ClusterPropagationPolicy")
-_KARMADA = ".karmada.io"
-
-Keys = tuple[str, ...] | None
 
 
-def is_karmadas(manifest: Manifest) -> bool:
-    return kinds.group_of(manifest.api_version).endswith(_KARMADA)
+def _is_karmadas(manifest: Manifest) -> bool:
+    return kinds.group_of(manifest.api_version).endswith(".karmada.io")
 
 
-def policy_findings(
-    files: Sequence[Manifest], around: Sequence[Manifest], affinity_keys: Keys, anti_affinity_keys: Keys
-) -> Iterator[Finding]:
+def _policy_findings(inputs: _Inputs, flags: Mapping[str, Any]) -> Iterator[Finding]:
     """Findings about Karmada's policies in the files."""
     policies = []
-    for manifest in files:
+    for manifest in inputs.files:
         if kinds.group_of(manifest.api_version) != POLICY_GROUP or manifest.kind not in _POLICIES:
             continue
         read = _policy(manifest)
@@ -273,8 +265,8 @@ def policy_findings(
             yield from read
     if not policies:
         return
-    resources = [found for m in (*files, *around) if (found := _resource(m)) is not None]
-    world = FleetWorld(policies, resources, affinity_keys, anti_affinity_keys)
+    resources = [found for m in (*inputs.files, *inputs.around) if (found := _resource(m)) is not None]
+    world = FleetWorld(policies, resources, flags["affinity_label_keys"], flags["anti_affinity_label_keys"])
     for check in FLEET_CHECKS:
         for each in check.find(world):
             yield as_finding(check, each)
@@ -306,7 +298,7 @@ def _policy(manifest: Manifest) -> LintedPolicy | list[Finding]:
 
 
 def _resource(manifest: Manifest) -> tuple[Resource, ObjectMeta] | None:
-    if is_karmadas(manifest):
+    if _is_karmadas(manifest):
         return None
     group, _, version = manifest.api_version.rpartition("/")
     if manifest.object is not None:

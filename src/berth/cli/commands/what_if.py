@@ -122,10 +122,8 @@ class ChangeFiles:
         folder: What relative names are relative to: the working directory, or the scenario's folder.
     """
 
-    def __init__(self, options: Options, scheduler_names: tuple[str, ...], validate: str) -> None:
-        self._options = options
-        self._names = scheduler_names
-        self._validate = validate
+    def __init__(self, options: Options, flags: Flags) -> None:
+        self._options, self._flags = options, flags
         self.folder = Path()
         self.warnings: list[str] = []
 
@@ -137,12 +135,12 @@ class ChangeFiles:
             found = load([self._path(file)])
         except ManifestError as error:
             raise WhatIfError(str(error)) from None
-        self.warnings += check_fields(found, self._validate)
+        self.warnings += check_fields(found, self._flags["validate"])
         return found
 
     def setup(self, file: str) -> SchedulerSetup:
         try:
-            return configured_setup(self._path(file), self._options, self._names)
+            return configured_setup(self._path(file), self._options, self._flags["scheduler_names"])
         except click.ClickException as error:
             raise WhatIfError(error.message) from None
 
@@ -246,7 +244,7 @@ class _Question:
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
         self._setup = setup_of(flags)
-        self._files = ChangeFiles(self._setup.options, flags["scheduler_names"], flags["validate"])
+        self._files = ChangeFiles(self._setup.options, flags)
 
     def answer(self, given: Sequence[tuple[str, str]]) -> bool:
         every, fitted, scenario, vs = (self._flags[mode] for mode in _MODES)
