@@ -272,7 +272,7 @@ async def serving(
     """Serve as long as the context lasts; `told` is called with every link that opens the page.
 
     Raises:
-        berth.live.component.endpoint.ServingError: the port is taken.
+        berth.sockets.ServingError: the port is taken.
     """
     listener = listen(settings.host, settings.port) if door is None else door.listener
     port: int = listener.getsockname()[1]
