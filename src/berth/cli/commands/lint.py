@@ -13,12 +13,11 @@ import click
 
 from berth.cli.fleet.objects import karmada_schemas
 from berth.cli.fleet.options import LABEL_KEYS
-from berth.cli.input.manifests import files_option, form_option, progress_bar
+from berth.cli.input.manifests import files_option, form_option, options_of, progress_bar
 from berth.cli.input.options import (
     ParsedParam,
     context_option,
     daemon_namespaces_option,
-    gates_of,
     gates_option,
     option,
     refusing,
@@ -40,7 +39,6 @@ from berth.engine.offline.lint.findings import Check, Finding, Severity, hit
 from berth.engine.offline.lint.run import CHECKS, LintResult, as_finding, lint
 from berth.engine.offline.lint.world import LintInput, World
 from berth.engine.offline.snapshot import SnapshotError
-from berth.engine.state.options import Options
 from berth.fleet.offline.lint import FLEET_CHECKS, FleetWorld, LintedPolicy
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import POLICY_GROUP, PropagationPolicy
@@ -50,7 +48,6 @@ from berth.kube.manifests.positions import Positions
 from berth.kube.objects import ObjectMeta, PartialObjectMetadata
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.placement import validate_policy
-from berth.kube.versions import VERSIONS
 from berth.server.registry.kinds.custom.karmada import prepare_policy
 
 ALL_CHECKS: tuple[Check[Any], ...] = (*CHECKS, *FLEET_CHECKS)
@@ -199,11 +196,6 @@ def _listed(flags: Mapping[str, Any]) -> list[Manifest]:
 
 
 def _linted(inputs: _Inputs, flags: Mapping[str, Any], ignored: frozenset[str]) -> LintResult:
-    options = Options(
-        version=VERSIONS[flags["kubernetes_version"]],
-        daemon_namespaces=flags["daemon_namespaces"],
-        gates=gates_of(flags["feature_gates"]),
-    )
     karmada = any(map(_is_karmadas, inputs.files))
     judged = LintInput(
         files=inputs.files,
@@ -211,7 +203,7 @@ def _linted(inputs: _Inputs, flags: Mapping[str, Any], ignored: frozenset[str]) 
         refused=inputs.refused,
         strict=None if flags["validate"] == IGNORE else flags["validate"] == STRICT,
         custom=karmada_schemas() if karmada else None,
-        options=options,
+        options=options_of(flags),
         codes=CODES,
     )
     with refusing(SnapshotError):

@@ -143,9 +143,10 @@ def read_input(flags: Flags, *kinds: str, setup: SchedulerSetup | None = None) -
 
 
 def options_of(flags: Flags) -> Options:
+    """By what the flags say pods are judged; not every command has one for the weight."""
     return Options(
         version=VERSIONS.get(flags["kubernetes_version"] or "", NEWEST),
-        args=PluginArguments(hard_pod_affinity_weight=flags["hard_pod_affinity_weight"]),
+        args=PluginArguments(hard_pod_affinity_weight=flags.get("hard_pod_affinity_weight", 1)),
         daemon_namespaces=flags["daemon_namespaces"],
         gates=gates_of(flags["feature_gates"]),
     )
