@@ -22,6 +22,7 @@ DIFFERENT = {
     "Pod w7": "upstream has an owner for a list that is null",
     "Pod d3": "an empty list that was sent has an owner here; upstream leaves it out",
     "Pod r20": "upstream leaves empty text out of what it stores, and warns of it",
+    "StatefulSet ss11": "upstream warns of a negative limit, which it takes",
     "Service s17": "a Service that was copied from another cluster keeps its address",
 }
 

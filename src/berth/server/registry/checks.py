@@ -7,6 +7,7 @@ Upstream: apimachinery/pkg/util/validation and pkg/apis/core/validation.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -24,6 +25,11 @@ Found = Iterator[FieldError]
 IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_percentage = re.compile(r"[0-9]+%").fullmatch
+_NO_PERCENTAGE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
 
@@ -122,6 +128,27 @@ def between(path: str, value: object, least: int, most: int) -> Found:
     """A number is neither too low nor too high, if there is one."""
     if isinstance(value, int) and not least <= value <= most:
         yield invalid(path, value, f"must be between {least} and {most}, inclusive")
+
+
+def share(path: str, value: object) -> Found:
+    """A number of at least 0, or a percentage."""
+    if isinstance(value, str) and not _percentage(value):
+        yield invalid(path, value, _NO_PERCENTAGE)
+    yield from at_least(path, value, 0)
+
+
+def at_most_all(path: str, value: object) -> Found:
+    """A share, if it is one, is not more than all."""
+    if isinstance(value, str) and _percentage(value) and amount_of(value) > 100:
+        yield invalid(path, value, "must not be greater than 100%")
+
+
+def amount_of(value: object) -> int:
+    """The number in a share; large ones count as many."""
+    if isinstance(value, int):
+        return value
+    digits = value[:-1].lstrip("0") if isinstance(value, str) and _percentage(value) else ""
+    return int(digits[:9] or 0)
 
 
 def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:

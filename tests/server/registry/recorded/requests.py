@@ -64,7 +64,64 @@ def _job(container: Object | None = None, **spec: Any) -> Object:
 
 _BAD = {"env": [{"name": ""}], "imagePullPolicy": "X"}
 
+
+def _rolled(field: str, **figures: Any) -> Object:
+    return {field: {"rollingUpdate": figures}}
+
+
+_DEPLOYMENTS: dict[str, Object] = {
+    "d1": {"strategy": {"type": "X"}},
+    "d2": _rolled("strategy", maxSurge=0, maxUnavailable=0),
+    "d3": _rolled("strategy", maxSurge=-1, maxUnavailable="x"),
+    "d4": _rolled("strategy", maxSurge="200%", maxUnavailable="200%"),
+    "d5": {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}},
+    "d6": {"replicas": -1, "minReadySeconds": -1, "revisionHistoryLimit": -1},
+    "d7": {"minReadySeconds": 600},
+    "d8": {"progressDeadlineSeconds": -1},
+    "d9": {"selector": {"matchLabels": {}}},
+    "d10": {"selector": {"matchLabels": {"a": "c"}}},
+    "d11": {"selector": {"matchExpressions": [{"key": "a", "operator": "X"}]}},
+    "d12": {"strategy": {"type": "Recreate"}, "replicas": 0},
+    "d13": _rolled("strategy", maxSurge="0%", maxUnavailable="0%"),
+    "d14": {"strategy": {"type": ""}},
+}
+_DAEMON_SETS: dict[str, Object] = {
+    "ds1": {"updateStrategy": {"type": "X"}},
+    "ds2": _rolled("updateStrategy", maxSurge=0, maxUnavailable=0),
+    "ds3": _rolled("updateStrategy", maxSurge=1),
+    "ds4": _rolled("updateStrategy", maxSurge=1, maxUnavailable=0),
+    "ds5": _rolled("updateStrategy", maxSurge="101%", maxUnavailable="0%"),
+    "ds6": _rolled("updateStrategy", maxSurge=-1, maxUnavailable="x"),
+    "ds7": {"updateStrategy": {"type": "OnDelete"}},
+    "ds8": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": -1}}},
+    "ds9": {"minReadySeconds": -1, "revisionHistoryLimit": -1},
+    "ds10": _template({}, activeDeadlineSeconds=5),
+    "ds11": _template({}, restartPolicy="Never"),
+}
+_STATEFUL_SETS: dict[str, Object] = {
+    "ss1": {"updateStrategy": {"type": "X"}},
+    "ss2": _rolled("updateStrategy", partition=-1),
+    "ss3": _rolled("updateStrategy", maxUnavailable=0),
+    "ss4": _rolled("updateStrategy", maxUnavailable="x"),
+    "ss5": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
+    "ss6": {"podManagementPolicy": "X", "replicas": -1, "minReadySeconds": -1},
+    "ss7": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "X"}},
+    "ss8": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}},
+    "ss9": {"ordinals": {"start": -1}, "serviceName": "A_"},
+    "ss10": _template({}, activeDeadlineSeconds=5, restartPolicy="Never"),
+    "ss11": {"updateStrategy": {"type": "OnDelete"}, "revisionHistoryLimit": -1},
+}
+_REPLICA_SETS: dict[str, Object] = {
+    "rs1": {"replicas": -1, "minReadySeconds": -1},
+    "rs2": {"selector": {"matchLabels": {"a": "c"}}},
+    "rs3": {"selector": {}},
+    "rs4": _template({}, restartPolicy="Never", activeDeadlineSeconds=5),
+}
 _WORKLOADS = [
+    *_specs("Deployment", _template(), _DEPLOYMENTS),
+    *_specs("DaemonSet", _template(), _DAEMON_SETS),
+    *_specs("StatefulSet", {"serviceName": "s", **_template()}, _STATEFUL_SETS),
+    *_specs("ReplicaSet", _template(), _REPLICA_SETS),
     *_specs("Deployment", {}, {"t1": _template(_BAD), "t2": _template({}, dnsPolicy="X"), "t3": _template()}),
     *_specs("StatefulSet", {"serviceName": "s"}, {"t4": _template(_BAD), "t5": _template()}),
     *_specs("DaemonSet", {}, {"t6": _template(_BAD), "t7": _template({"livenessProbe": {}})}),

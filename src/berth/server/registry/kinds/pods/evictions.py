@@ -6,8 +6,6 @@ deleting the pod happen in one turn of the event loop, so concurrent evictions c
 
 from __future__ import annotations
 
-import re
-
 from berth.kube.disruption import is_lenient, spares_unhealthy
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
@@ -15,7 +13,7 @@ from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import errors
 from berth.server.fields import at, condition, is_true, mapping, upsert_condition, without
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, at_least, choice, decode_as, invalid
+from berth.server.registry.checks import Found, at_most_all, choice, decode_as, share
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import Intent
 from berth.server.registry.writes import Write
@@ -33,11 +31,6 @@ _CONDITION = {
     "message": "Eviction API: evicting",
 }
 _INSUFFICIENT = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""}
-_PERCENT = re.compile(r"[0-9]+%").fullmatch
-_NO_PERCENT = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-    "regex used for validation is '[0-9]+%')"
-)
 _NOT_GIVEN = "N/A"  # in tables
 
 
@@ -47,12 +40,8 @@ class DisruptionBudgetStrategy(Strategy):
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj, "spec")
         for name in ("minAvailable", "maxUnavailable"):
-            given = spec.get(name)
-            if isinstance(given, str) and not _PERCENT(given):
-                yield invalid(f"spec.{name}", given, _NO_PERCENT)
-            elif isinstance(given, str) and int(given[:-1]) > 100:
-                yield invalid(f"spec.{name}", given, "must not be greater than 100%")
-            yield from at_least(f"spec.{name}", given, 0)
+            yield from share(f"spec.{name}", spec.get(name))
+            yield from at_most_all(f"spec.{name}", spec.get(name))
         yield from choice("spec", spec, "unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")
 
 

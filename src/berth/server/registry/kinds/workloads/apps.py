@@ -6,23 +6,34 @@ Upstream: pkg/apis/apps/v1/defaults.go and pkg/apis/apps/validation.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from berth.kube.amounts.integers import integer
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation.errors import FieldError
-from berth.kube.workloads.stored_templates import default_template
+from berth.kube.validation.errors import Errors, FieldError
+from berth.kube.validation.metadata import check_label_selector
+from berth.kube.workloads.stored_templates import default_template, fill
 from berth.server.fields import at, mapping, number
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, invalid, one_of, spec_of
+from berth.server.registry.checks import Found, forbidden, invalid, one_of, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
-from berth.server.registry.strategy import Strategy, served
+from berth.server.registry.kinds.workloads.figures import (
+    in_order,
+    of_daemon_set,
+    of_deployment,
+    of_stateful_set,
+    readiness,
+)
+from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, NONE, Column, containers, count, label_selector, labels
 
 _TEMPLATE = ("spec", "template")
 _ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
+_GENERATION = "deprecated.daemonset.template.generation"
 _RETENTION = "persistentVolumeClaimRetentionPolicy"
 
 
@@ -40,33 +51,81 @@ class ControllerStrategy(TemplatedStrategy):
         spec = spec_of(obj)
         for name, value in self.spec_defaults.items():
             held = spec.setdefault(name, copy.deepcopy(value))
-            if name in _ROLLOUTS and held.setdefault("type", _ROLLING) == _ROLLING:
-                held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
+            if name in _ROLLOUTS:
+                held["type"] = held.get("type") or _ROLLING
+                if held["type"] == _ROLLING:
+                    held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
             elif name == _RETENTION:
                 spec[name] = {**value, **held}
         default_template(spec)
 
 
+@dataclass(eq=False, kw_only=True)
 class WorkloadStrategy(ControllerStrategy):
     """A workload's selector fits its template, and stays."""
 
+    figures: Callable[[RawObject], Found] = readiness  # what is wrong with the other parts of a spec
+    order: tuple[str, ...] = ("replicas", "minReadySeconds", "selector", "template")  # of what is found
+    told_as: str = ""  # what upstream calls it, if not by its kind
+
     def check(self, obj: RawObject) -> Found:
+        yield from self.figures(spec_of(obj))
         given, template = at(obj, "spec", "selector"), mapping(obj, *_TEMPLATE)
         if not isinstance(given, dict):
             return
+        wrong = Errors()
+        check_label_selector(checks.decode_as(given, LabelSelector), wrong, ("spec", "selector"))
+        if wrong:
+            yield invalid("spec.selector", given, "invalid label selector")
+            return
         selector = parse_label_selector(checks.decode_as(given, LabelSelector))
         if selector.everything:
-            yield invalid("spec.selector", given, f"empty selector is invalid for {obj['kind'].lower()}")
+            whose = self.told_as or obj["kind"].lower()
+            yield invalid("spec.selector", {}, f"empty selector is invalid for {whose}")
             return
         labels = mapping(template, "metadata", "labels")
         if not selector.matches(labels):
             detail = "`selector` does not match template `labels`"
             yield invalid("spec.template.metadata.labels", labels, detail)
-        policy = mapping(template, "spec").get("restartPolicy", "Always")
-        yield from one_of("spec.template.spec.restartPolicy", policy, ("Always",), needed=False)
+        spec, path = mapping(template, "spec"), "spec.template.spec"
+        policy = spec.get("restartPolicy", "Always")
+        yield from one_of(f"{path}.restartPolicy", policy, ("Always",), needed=False)
+        if spec.get("activeDeadlineSeconds") is not None:
+            detail = f"activeDeadlineSeconds in {obj['kind']} is not Supported"
+            yield forbidden(f"{path}.activeDeadlineSeconds", detail)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        return in_order(self.order, super().judge(registry, obj, old))
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return checks.unchanged(obj, old, "spec", "selector")
+
+
+class DaemonSetStrategy(WorkloadStrategy):
+    """It says in an annotation how often its template was changed, for clients of long ago."""
+
+    def default(self, obj: RawObject) -> None:
+        super().default(obj)
+        strategy = mapping(spec_of(obj), "updateStrategy")
+        if strategy.get("rollingUpdate") is not None:
+            fill(strategy["rollingUpdate"], maxUnavailable=0, maxSurge=0)
+
+    def prepare_input(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        super().prepare_input(registry, obj, old)
+        changed = old is None or at(old, *_TEMPLATE) != at(obj, *_TEMPLATE)
+        before = integer(str((at(old, "metadata", "annotations") or {}).get(_GENERATION)), least=0) or 0
+        annotations = obj["metadata"].get("annotations") or {}
+        obj["metadata"]["annotations"] = {**annotations, _GENERATION: str(before + changed)}
+
+
+class StatefulSetStrategy(WorkloadStrategy):
+    """maxUnavailable is behind a gate that is off."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        super().prepare(registry, obj, old)
+        path = ("spec", "updateStrategy", "rollingUpdate")
+        if at(old, *path, "maxUnavailable") is None:
+            mapping(obj, *path).pop("maxUnavailable", None)
 
 
 def _ready_of_wanted(obj: RawObject, _: float) -> str:
@@ -115,7 +174,7 @@ STRATEGIES = (
         ),
         generation=False,
     ),
-    WorkloadStrategy(
+    DaemonSetStrategy(
         served("apps/v1", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=(
             NAME,
@@ -130,6 +189,8 @@ STRATEGIES = (
             label_selector("spec", "selector"),
         ),
         spec_defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
+        figures=of_daemon_set,
+        order=("selector", "template", "minReadySeconds", "updateStrategy", "revisionHistoryLimit"),
         first_status=dict.fromkeys(
             ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
         ),
@@ -151,16 +212,22 @@ STRATEGIES = (
             "progressDeadlineSeconds": 600,
             "strategy": _rolling(maxUnavailable="25%", maxSurge="25%"),
         },
+        figures=of_deployment,
+        order=(
+            *("replicas", "selector", "template", "strategy", "minReadySeconds", "revisionHistoryLimit"),
+            "progressDeadlineSeconds",
+        ),
         status_metadata=("annotations", "finalizers", "ownerReferences"),
     ),
     WorkloadStrategy(
         served("apps/v1", "ReplicaSet", short="rs", categories="all", subresources="scale status"),
         columns=(*_REPLICAS, label_selector("spec", "selector")),
         spec_defaults={"replicas": 1},
+        told_as="deployment",
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
-    WorkloadStrategy(
+    StatefulSetStrategy(
         served("apps/v1", "StatefulSet", short="sts", categories="all", subresources="scale status"),
         columns=(NAME, Column("Ready", _ready_of_wanted), AGE, *containers(*_TEMPLATE)),
         spec_defaults={
@@ -170,6 +237,11 @@ STRATEGIES = (
             "updateStrategy": _rolling(partition=0),
             _RETENTION: {"whenDeleted": "Retain", "whenScaled": "Retain"},
         },
+        figures=of_stateful_set,
+        order=(
+            *("podManagementPolicy", "updateStrategy", _RETENTION, "replicas", "minReadySeconds", "ordinals"),
+            *("serviceName", "selector", "template"),
+        ),
         first_status={"replicas": 0, "availableReplicas": 0},
     ),
 )
