@@ -175,13 +175,10 @@ def _rank(verdict: ClusterExplanation) -> tuple[object, ...]:
 
 
 def _refused_by(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[ClusterRuleVerdict, ...]:
-    found: dict[ClusterRuleVerdict, None] = {}
+    found = [(rule, verdict.why(slot)) for rule, verdict in attempt.refusals(slot)]
     if fleet.clusters.deleting[slot]:
-        found[ClusterRuleVerdict("Cluster", "the cluster is being deleted")] = None
-    for rule, verdict in attempt.verdicts:
-        if verdict.refused[slot]:
-            found[ClusterRuleVerdict(rule, verdict.why(slot))] = None
-    return tuple(found)
+        found.insert(0, ("Cluster", "the cluster is being deleted"))
+    return tuple(ClusterRuleVerdict(*each) for each in dict.fromkeys(found))
 
 
 def _room(fleet: Fleet, binding: Binding) -> Int64Array | None:

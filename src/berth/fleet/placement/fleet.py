@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -58,14 +58,12 @@ class PlacementAttempt:
 
     def reasons(self, slot: int) -> list[str]:
         """Why a cluster is refused: one reason for each rule that refuses it."""
-        found: dict[str, str] = {}
-        for rule, verdict in self.verdicts:
-            if rule not in found and verdict.refused[slot]:
-                found[rule] = verdict.why(slot)
-        return list(found.values())
+        first = dict(reversed([*self.refusals(slot)]))
+        return [verdict.why(slot) for verdict in reversed(first.values())]
 
-    def first_verdict(self, slot: int) -> ClusterVerdict:
-        return next(verdict for _, verdict in self.verdicts if verdict.refused[slot])
+    def refusals(self, slot: int) -> Iterator[tuple[str, ClusterVerdict]]:
+        """The rules that refuse a cluster, with their verdicts."""
+        return ((rule, verdict) for rule, verdict in self.verdicts if verdict.refused[slot])
 
 
 @dataclass(slots=True)
@@ -103,10 +101,7 @@ class PlacementDecision:
     def _may_stay(self, clusters: Clusters, slot: int | None) -> bool:
         if slot is None or not clusters.exists[slot]:
             return True  # whatever cleans up after a deleted cluster needs to see what was there
-        return any(
-            all(rule in PEER_RULES for rule, verdict in attempt.verdicts if verdict.refused[slot])
-            for attempt in self.attempts
-        )
+        return any(all(rule in PEER_RULES for rule, _ in attempt.refusals(slot)) for attempt in self.attempts)
 
 
 def decide(query: PlacementQuery) -> PlacementDecision:
@@ -165,7 +160,7 @@ def _no_cluster(clusters: Clusters, attempt: PlacementAttempt) -> str:
     counts: Counter[str] = Counter()
     peers: dict[str, dict[str, None]] = {}
     for slot in slots:
-        verdict = attempt.first_verdict(slot)
+        _, verdict = next(attempt.refusals(slot))
         reason = verdict.reason(slot)
         counts[reason] += 1
         named = peers.setdefault(reason, {})
