@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.state.columns import BoolArray, FloatArray, IndexArray, Int64Array
-from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas, name_ranks
-from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.selection.ranking import ClusterSelection, current_replicas, name_ranks
+from berth.fleet.state.cluster_affinity import matching, term_named
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import STATIC_WEIGHT, DivisionStrategy, reschedule_required, strategy_of
@@ -49,8 +49,10 @@ def _assign(
     replicas = spec.replicas or 0
     if (not replicas and spec.replica_requirements is None) or len(spec.components or ()) > 1:
         return [TargetCluster(name=name) for name in selection.names]
-    work = _Work(binding, strategy_of(spec.placement or Placement(), options))
-    term = affinity_term(binding, affinity_name) if affinity_name else None
+    placement = spec.placement or Placement()
+    work = _Work(binding, strategy_of(placement, options))
+    one_of_several = affinity_name and placement.cluster_affinity is None
+    term = term_named(placement, affinity_name) if one_of_several else None
     if term is None or term.overflow_affinities is None:
         return work.assigned(selection, replicas)
     return _assign_by_tier(work, selection, replicas)

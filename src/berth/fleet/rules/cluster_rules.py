@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from berth.engine.state.columns import Int64Array
 from berth.fleet.rules.base import MAX_SCORE, ClusterRule, ClusterVerdict, PlacementQuery
-from berth.fleet.state.cluster_affinity import matching
-from berth.fleet.state.strategy import is_workload
-from berth.kube.karmada import ClusterAffinity, MemberCluster
+from berth.fleet.state.cluster_affinity import affinity_tiers, matching
+from berth.kube.karmada import MemberCluster
 from berth.kube.taints import NO_EXECUTE, described, first_untolerated, untolerated
 
 
@@ -20,8 +19,7 @@ class ClusterAffinityRule(ClusterRule):
     name = "ClusterAffinity"
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
-        affinities = _affinities(query)
-        if affinities is not None:
+        if affinities := affinity_tiers(query.binding.spec, query.affinity_name):
             wanted = np.logical_or.reduce([matching(query.clusters, affinity) for affinity in affinities])
             reason = "cluster(s) did not match the placement cluster affinity constraint"
             yield ClusterVerdict(~wanted, lambda _: reason)
@@ -30,19 +28,6 @@ class ClusterAffinityRule(ClusterRule):
         for verdict in self.verdicts(query):
             for slot in np.flatnonzero(verdict.refused & query.targets & query.clusters.exists):
                 yield f"{query.clusters.names[slot]} does not match the placement's cluster affinity"
-
-
-def _affinities(query: PlacementQuery) -> Sequence[ClusterAffinity] | None:
-    """The affinities of which one must match; None where every cluster does.
-
-    A resource without replicas takes no room, so it never overflows.
-    """
-    if query.placement.cluster_affinity is not None:
-        return [query.placement.cluster_affinity]
-    for term in query.placement.cluster_affinities or ():
-        if (term.affinity_name or "") == query.affinity_name:
-            return [term, *(term.overflow_affinities or ())] if is_workload(query.binding.spec) else [term]
-    return None
 
 
 class TaintTolerationRule(ClusterRule):

@@ -8,7 +8,7 @@ import msgspec
 
 from berth.engine.state.columns import BoolArray
 from berth.fleet.scheduler.settings import FleetSettings
-from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.state.cluster_affinity import matching, term_named
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.strategy import is_workload, replicas_changed, reschedule_required
 from berth.kube.karmada import (
@@ -17,7 +17,6 @@ from berth.kube.karmada import (
     DUPLICATED,
     POLICY_ID,
     Binding,
-    ClusterAffinityTerm,
     Placement,
 )
 from berth.kube.objects import Key
@@ -94,12 +93,8 @@ def _placement_changed(binding: Binding, placement: Placement) -> bool:
     observed = binding.status.scheduler_observing_affinity_name
     if not observed:
         return True
-    now, then = _term(placement, observed), _term(applied, observed)
+    now, then = term_named(placement, observed), term_named(applied, observed)
     return now is None or then is None or now != then
-
-
-def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
-    return next((t for t in placement.cluster_affinities or () if t.affinity_name == name), None)
 
 
 # --- when clusters change -------------------------------------------------------------------------

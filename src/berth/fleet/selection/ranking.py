@@ -8,9 +8,9 @@ import numpy as np
 
 from berth.engine.state.columns import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.estimation import estimate
-from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.state.cluster_affinity import affinity_tiers, matching
 from berth.fleet.state.clusters import Clusters
-from berth.kube.karmada import Binding, ClusterAffinityTerm
+from berth.kube.karmada import Binding
 
 # --- by name --------------------------------------------------------------------------------------
 
@@ -28,8 +28,6 @@ def name_ranks(clusters: Clusters) -> Int64Array:
 
 
 # --- by score -------------------------------------------------------------------------------------
-
-_UNMATCHED_TIER = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +78,11 @@ def ranked(
     available = allocatable
     if binding.spec.clusters:
         available = allocatable + current_replicas(clusters, binding)[slots]
-    tier = _tiers(clusters, binding, affinity_name)
-    found = ClusterSelection(
-        clusters,
-        slots,
-        score[slots],
-        allocatable,
-        available,
-        np.zeros(len(slots), dtype=np.int64) if tier is None else tier[slots],
-    )
+    affinities = affinity_tiers(binding.spec, affinity_name)
+    tier = np.zeros(len(slots), dtype=np.int64)
+    if len(affinities) > 1:
+        tier = np.select([matching(clusters, each)[slots] for each in affinities], range(len(affinities)))
+    found = ClusterSelection(clusters, slots, score[slots], allocatable, available, tier)
     return found.take(in_order(found))
 
 
@@ -107,28 +101,3 @@ def current_replicas(clusters: Clusters, binding: Binding) -> Int64Array:
         if slot is not None:
             replicas[slot] = target.replicas
     return replicas
-
-
-def affinity_term(binding: Binding, affinity_name: str) -> ClusterAffinityTerm | None:
-    """The term of clusterAffinities that is being tried, None if there is none of that name."""
-    placement = binding.spec.placement
-    if placement is None or placement.cluster_affinity is not None:
-        return None
-    for term in placement.cluster_affinities or ():
-        if (term.affinity_name or "") == affinity_name:
-            return term
-    return None
-
-
-def _tiers(clusters: Clusters, binding: Binding, affinity_name: str) -> Int64Array | None:
-    """None if all clusters are in the first tier."""
-    placement = binding.spec.placement
-    if placement is None or placement.cluster_affinity is not None or not placement.cluster_affinities:
-        return None
-    tiers = np.full(clusters.size, _UNMATCHED_TIER, dtype=np.int64)
-    term = affinity_term(binding, affinity_name)
-    if term is not None:
-        affinities = [term, *(term.overflow_affinities or ())]
-        for tier, affinity in reversed(list(enumerate(affinities))):
-            tiers[matching(clusters, affinity)] = tier
-    return tiers

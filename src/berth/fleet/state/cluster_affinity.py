@@ -9,8 +9,16 @@ import numpy as np
 
 from berth.engine.state.columns import BoolArray, grown
 from berth.fleet.state.clusters import ClusterColumns, Clusters
+from berth.fleet.state.strategy import is_workload
 from berth.fleet.state.terms import CLUSTER, ZONE
-from berth.kube.karmada import ClusterAffinity, FieldSelector, MemberCluster
+from berth.kube.karmada import (
+    BindingSpec,
+    ClusterAffinity,
+    ClusterAffinityTerm,
+    FieldSelector,
+    MemberCluster,
+    Placement,
+)
 from berth.kube.objects import LabelSelector, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 
@@ -127,6 +135,29 @@ def matching(clusters: Clusters, affinity: ClusterAffinity) -> BoolArray:
         del masks[next(iter(masks))]
     mask.refresh(clusters)
     return mask.shown
+
+
+def term_named(placement: Placement, name: str) -> ClusterAffinityTerm | None:
+    """The term of clusterAffinities with this name; None if there is none."""
+    return next((t for t in placement.cluster_affinities or () if (t.affinity_name or "") == name), None)
+
+
+def affinity_tiers(spec: BindingSpec, name: str) -> Sequence[ClusterAffinity]:
+    """The affinities of which a cluster must match one, the preferred first; none if every cluster will do.
+
+    A resource without replicas takes no room, so it never overflows.
+
+    Args:
+        spec: Of the binding that is placed.
+        name: The term of clusterAffinities that is tried.
+    """
+    placement = spec.placement or Placement()
+    if placement.cluster_affinity is not None:
+        return [placement.cluster_affinity]
+    term = term_named(placement, name)
+    if term is None:
+        return []
+    return [term, *(term.overflow_affinities or ())] if is_workload(spec) else [term]
 
 
 def compile_affinity(affinity: ClusterAffinity) -> AffinityTest:
