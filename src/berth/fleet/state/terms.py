@@ -20,7 +20,7 @@ from berth.kube.karmada import (
     WorkloadAntiAffinity,
     WorkloadTerm,
 )
-from berth.kube.selectors import IN, NOTHING, Requirement, Selector, parse_label_selector
+from berth.kube.selectors import NOTHING, Selector, parse_label_selector, selector_from_labels
 
 AFFINITY_GROUP = "=affinity"
 ANTI_AFFINITY_GROUP = "=anti-affinity"
@@ -126,7 +126,7 @@ def rules_of(
 
 
 def _group_rule(label: str, group: str, namespaces: frozenset[str]) -> WorkloadRule:
-    selector = Selector(frozenset((Requirement(label, IN, frozenset((group,))),)))
+    selector = selector_from_labels({label: group})
     return WorkloadRule(selector, namespaces, everyone=label == AFFINITY_GROUP, group=group)
 
 
@@ -141,16 +141,15 @@ class _Compiler:
 
     def required(self, rules: WorkloadAntiAffinity) -> tuple[WorkloadRule, ...]:
         terms = rules.required_during_scheduling_ignored_during_execution or ()
-        return tuple(self._rule(term, 0) for term in terms if term.affinity_enabled is not False)
+        return self._rules((term, 0) for term in terms)
 
     def preferred(self, rules: WorkloadAntiAffinity) -> tuple[WorkloadRule, ...]:
         weighted = rules.preferred_during_scheduling_ignored_during_execution or ()
-        terms = [(each.workload_affinity_term, each.weight or 0) for each in weighted]
-        return tuple(
-            self._rule(term, weight)
-            for term, weight in terms
-            if term is not None and term.affinity_enabled is not False
-        )
+        return self._rules((each.workload_affinity_term, each.weight or 0) for each in weighted)
+
+    def _rules(self, terms: Iterable[tuple[WorkloadTerm | None, int]]) -> tuple[WorkloadRule, ...]:
+        used = ((term, weight) for term, weight in terms if term and term.affinity_enabled is not False)
+        return tuple(self._rule(term, weight) for term, weight in used)
 
     def _rule(self, term: WorkloadTerm, weight: int) -> WorkloadRule:
         selector = self._same_keys() if term.affinity_enabled else self._selector(term)
@@ -169,25 +168,22 @@ class _Compiler:
 
     def _selector(self, term: WorkloadTerm) -> Selector:
         """The selector of a term; a term on a label that the workload lacks selects nothing."""
-        shared = {key: self.labels.get(key) for key in term.match_label_keys or ()}
-        if None in shared.values():
+        shared = term.match_label_keys or ()
+        if any(key not in self.labels for key in shared):
             return NOTHING
-        return parse_label_selector(term.label_selector).also(_equal(shared))
+        equal = selector_from_labels({key: self.labels[key] for key in shared})
+        return parse_label_selector(term.label_selector).also(equal.requirements)
 
     def _same_keys(self) -> Selector:
         if not self.keys:
             message = f"affinityEnabled is set, but the scheduler has no {self.flag} to compare workloads by"
             raise TermError(message)
         shared = {key: self.labels[key] for key in self.keys if key in self.labels}
-        return Selector(frozenset(_equal(shared))) if shared else NOTHING
+        return selector_from_labels(shared) if shared else NOTHING
 
 
 def lacks_labels(*keys: str) -> str:
     return f"the workload has no label {' or '.join(keys)}"
-
-
-def _equal(labels: Mapping[str, str | None]) -> Iterable[Requirement]:
-    return (Requirement(key, IN, frozenset((value or "",))) for key, value in labels.items())
 
 
 def topology_of(key: str | None) -> str:
