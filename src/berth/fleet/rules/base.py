@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from berth.engine.state.columns import BoolArray, Int64Array
@@ -11,7 +12,7 @@ from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
 from berth.kube.karmada import Binding, MemberCluster, Placement
-from berth.kube.taints import NO_EXECUTE, tolerates
+from berth.kube.taints import NO_EXECUTE, untolerated
 
 MAX_SCORE = 100
 
@@ -33,7 +34,7 @@ class ClusterVerdict(NamedTuple):
         return f"{self.reason(slot)} ({peer})" if peer else self.reason(slot)
 
 
-@dataclass(slots=True)
+@dataclass
 class PlacementQuery:
     """Where may this binding go, with the clusters of one affinity term?
 
@@ -54,22 +55,18 @@ class PlacementQuery:
     targets: BoolArray
     affinity_name: str = ""
     incomparable: frozenset[str] = frozenset()
-    _failed: BoolArray | None = field(default=None)
 
-    @property
+    @cached_property
     def failed(self) -> BoolArray:
         """Clusters where this binding cannot stay: gone, being deleted, or with a taint against it."""
-        if self._failed is None:
-            tolerations = tuple(self.placement.cluster_tolerations or ())
-            driven = self.where(
-                ("no-execute", tolerations),
-                lambda view: any(
-                    taint.effect == NO_EXECUTE and not tolerates(tolerations, taint)
-                    for taint in view.spec.taints or ()
-                ),
-            )
-            self._failed = ~self.clusters.schedulable | driven | self.clusters.mask(self.entry.leaving)
-        return self._failed
+        tolerations = tuple(self.placement.cluster_tolerations or ())
+        driven = self.where(
+            ("no-execute", tolerations),
+            lambda view: any(
+                taint.effect == NO_EXECUTE for taint in untolerated(tolerations, view.spec.taints or ())
+            ),
+        )
+        return ~self.clusters.schedulable | driven | self.clusters.mask(self.entry.leaving)
 
     def where(self, key: Hashable, holds: Callable[[MemberCluster], bool]) -> BoolArray:
         """The existing clusters of which something holds; by the key it is remembered until one changes."""

@@ -191,12 +191,8 @@ class BindingRecord:
         if write is None:
             raise AssertionError(self)
         self.condition = write.condition
-        if not current:
-            self._enter(PENDING)
-        elif write.condition.ok:
-            self._enter(SETTLED)
-        else:
-            self._enter(UNSCHEDULABLE)
+        decided = SETTLED if write.condition.ok else UNSCHEDULABLE
+        self._enter(decided if current else PENDING)
 
     def lose_write(self) -> None:
         """There was no answer: the write may have been carried out."""

@@ -47,7 +47,6 @@ class UnschedulableBindings:
 
     def add(self, key: Key, entry: IndexedWorkload) -> None:
         self.remove(key)
-        self._keep_up()
         self._entries[key] = entry
         for term in entry.used:
             self._by_term.setdefault(term, {})[key] = None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from berth.engine.state.columns import BoolArray
+from berth.engine.state.columns import BoolArray, take_out
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.pod_class import LabelSet, Term
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, WorkloadRule, WorkloadRules
@@ -174,10 +174,9 @@ class BindingIndex:
         self._place(entry, NOWHERE)
         self._unlabel(entry)
         for term in dict.fromkeys(entry.used):
-            users = self._users[term]
-            del users[entry]
-            if not users:
-                del self._users[term], self._counts[term]
+            take_out(self._users, term, entry)
+            if term not in self._users:
+                del self._counts[term]
                 self._matching.drop_term(term)
         return entry
 
@@ -247,10 +246,9 @@ class BindingIndex:
     # --- inside -------------------------------------------------------------------
 
     def _known(self, labels: Mapping[str, str]) -> dict[str, str]:
-        keys = self._keys
-        if keys is None:
+        if self._keys is None:
             return dict(labels)
-        return {key: value for key, value in labels.items() if key in keys or key in GROUPS}
+        return {key: value for key, value in labels.items() if key in self._keys or key in GROUPS}
 
     def _index_labels_of(self, rules: WorkloadRules) -> None:
         """A rule about a label that is not indexed yet would select nobody by it: index the label."""
@@ -270,10 +268,8 @@ class BindingIndex:
             self._place(entry, places)
 
     def _unlabel(self, entry: IndexedWorkload) -> None:
-        carriers = self._carriers[entry.label_set]
-        del carriers[entry]
-        if not carriers:
-            del self._carriers[entry.label_set]
+        take_out(self._carriers, entry.label_set, entry)
+        if entry.label_set not in self._carriers:
             self._matching.drop_label_set(entry.label_set)
 
     def _count(self, term: Term, kind: int) -> WorkloadCounts:
