@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -166,13 +166,10 @@ def _stale() -> Response:
 def _with_headers(send: Send) -> Send:
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = message.setdefault("headers", [])
-            known = {name.lower() for name, _ in given}
-            given += [
-                (name.lower().encode(), value.encode())
-                for name, value in _HEADERS.items()
-                if name.lower().encode() not in known
-            ]
+            message.setdefault("headers", [])
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return answer
