@@ -215,7 +215,6 @@ class Fleet:
         """A binding has come or changed.
 
         Args:
-            key: Its namespace and name.
             labels: Those of the workload, as far as the binding does not carry them itself.
             annotations: Those of the workload and its policy, which may have rules, too.
         """
@@ -250,11 +249,7 @@ class Fleet:
     # --- questions ----------------------------------------------------------------
 
     def known(self, key: Key) -> FleetBinding:
-        """The binding with its rules as they are understood.
-
-        Raises:
-            KeyError: there is no such binding.
-        """
+        """The binding, which there must be, with its rules as they are understood."""
         return self._bindings[key]
 
     def decide(
@@ -263,20 +258,15 @@ class Fleet:
         """Where the binding should go now.
 
         Args:
-            key: Its namespace and name.
             incomparable: Groups of which it is not known which copy of a member is newer.
             unknown: What it would take to follow its rules and is not known, in words.
-
-        Raises:
-            KeyError: there is no such binding.
         """
         known = self._bindings[key]
-        query = self._query(known, incomparable)
         problem = known.problem or unknown
-        if problem is not None:
-            error = PlacementError(SCHEDULER_ERROR, problem)
-            return PlacementDecision([PlacementAttempt("", self.clusters.mask(()), [], error=error)])
-        return decide(query)
+        if problem is None:
+            return decide(self._query(known, incomparable))
+        error = PlacementError(SCHEDULER_ERROR, problem)
+        return PlacementDecision([PlacementAttempt("", self.clusters.mask(()), [], error=error)])
 
     def founds(self, key: Key, rule: WorkloadRule) -> bool:
         """Whether the binding would be the first to be placed of those that one of its rules is about."""
@@ -291,12 +281,12 @@ class Fleet:
     def _query(self, known: FleetBinding, incomparable: frozenset[str] = frozenset()) -> PlacementQuery:
         targets = [self.clusters.slot(target.name) for target in known.binding.spec.clusters or ()]
         return PlacementQuery(
-            self.clusters,
-            self.index,
-            self.options,
-            known.binding,
-            known.placement,
-            known.entry,
-            self.clusters.mask(targets),
+            clusters=self.clusters,
+            index=self.index,
+            options=self.options,
+            binding=known.binding,
+            placement=known.placement,
+            entry=known.entry,
+            targets=self.clusters.mask(targets),
             incomparable=incomparable,
         )

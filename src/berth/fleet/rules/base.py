@@ -75,6 +75,11 @@ class PlacementQuery:
             key, lambda: clusters.mask(s for s, view in enumerate(clusters.views) if view and holds(view))
         )
 
+    def against(self, key: Hashable, why: Callable[[MemberCluster], str | None]) -> ClusterVerdict:
+        """Refuses the clusters that there is a reason against; it is remembered as by `where`."""
+        refused, views = self.where(key, lambda view: why(view) is not None), self.clusters.views
+        return ClusterVerdict(refused, lambda slot: ((view := views[slot]) and why(view)) or "")
+
     def placed_on(self) -> Iterator[tuple[str, MemberCluster]]:
         """The clusters that the binding has now, as far as they exist."""
         for target in self.binding.spec.clusters or ():

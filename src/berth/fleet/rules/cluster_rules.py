@@ -10,6 +10,7 @@ from berth.engine.state.columns import Int64Array
 from berth.fleet.rules.base import MAX_SCORE, ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.state.cluster_affinity import affinity_tiers, matching
 from berth.kube.karmada import MemberCluster
+from berth.kube.objects import Toleration
 from berth.kube.taints import NO_EXECUTE, described, first_untolerated, untolerated
 
 
@@ -37,12 +38,9 @@ class TaintTolerationRule(ClusterRule):
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
         tolerations = tuple(query.placement.cluster_tolerations or ())
-        tainted = query.where(
-            (self.name, tolerations),
-            lambda view: first_untolerated(tolerations, view.spec.taints or ()) is not None,
-        )
-        if tainted.any():
-            yield ClusterVerdict(tainted & ~query.targets, lambda slot: _tainted(query, slot))
+        verdict = query.against((self.name, tolerations), lambda view: _tainted(view, tolerations))
+        if verdict.refused.any():
+            yield verdict._replace(refused=verdict.refused & ~query.targets)
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
         for name, view in query.placed_on():
@@ -51,11 +49,9 @@ class TaintTolerationRule(ClusterRule):
                     yield f"{name} has the untolerated taint {described(taint)}"
 
 
-def _tainted(query: PlacementQuery, slot: int) -> str:
-    view = query.clusters.views[slot]
-    taints = (view.spec.taints or ()) if view is not None else ()
-    taint = first_untolerated(query.placement.cluster_tolerations, taints)
-    return f"cluster(s) had untolerated taint {{{described(taint) if taint else ''}}}"
+def _tainted(cluster: MemberCluster, tolerations: Iterable[Toleration]) -> str | None:
+    taint = first_untolerated(tolerations, cluster.spec.taints or ())
+    return None if taint is None else f"cluster(s) had untolerated taint {{{described(taint)}}}"
 
 
 class ApiEnablementRule(ClusterRule):
@@ -106,34 +102,28 @@ class SpreadConstraintRule(ClusterRule):
     name = "SpreadConstraint"
 
     def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
-        if fields := _spread_fields(query):
-            lacking = query.where((self.name, fields), lambda view: _first_lacking(view, fields) is not None)
-            yield ClusterVerdict(lacking, lambda slot: _lacks(query.clusters.views[slot], fields))
+        if properties := _spread_by(query):
+            yield query.against((self.name, properties), lambda view: _lacks(view, properties))
 
     def violated(self, query: PlacementQuery) -> Iterable[str]:
-        fields = _spread_fields(query)
+        properties = _spread_by(query)
         for name, view in query.placed_on():
-            if _first_lacking(view, fields) is not None:
-                yield f"{name}: {_lacks(view, fields)}"
+            if lacks := _lacks(view, properties):
+                yield f"{name}: {lacks}"
 
 
-# The name of each field's property in reasons.
+# The property of a cluster that each field of a spread constraint asks for.
 _PROPERTIES = {"provider": "provider", "region": "region", "zone": "zones"}
 
 
-def _spread_fields(query: PlacementQuery) -> tuple[str, ...]:
+def _spread_by(query: PlacementQuery) -> tuple[str, ...]:
     fields = (constraint.spread_by_field or "" for constraint in query.placement.spread_constraints or ())
-    return tuple(field for field in fields if field in _PROPERTIES)
+    return tuple(_PROPERTIES[field] for field in fields if field in _PROPERTIES)
 
 
-def _first_lacking(cluster: MemberCluster, fields: Iterable[str]) -> str | None:
-    values = {"provider": cluster.spec.provider, "region": cluster.spec.region, "zone": cluster.spec.zones}
-    return next((field for field in fields if not values[field]), None)
-
-
-def _lacks(cluster: MemberCluster | None, fields: Iterable[str]) -> str:
-    lacking = _first_lacking(cluster, fields) if cluster is not None else None
-    return f"cluster(s) did not have {_PROPERTIES[lacking or 'region']} property"
+def _lacks(cluster: MemberCluster, properties: Iterable[str]) -> str | None:
+    lacking = next((name for name in properties if not getattr(cluster.spec, name)), None)
+    return None if lacking is None else f"cluster(s) did not have {lacking} property"
 
 
 class ClusterLocalityRule(ClusterRule):

@@ -10,7 +10,7 @@ import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
 from berth.fleet.state.strategy import reschedule_required
-from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
+from berth.kube.karmada import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
 from berth.kube.objects import RawObject
 from berth.kube.pods import condition, true_condition
 from berth.kube.times import stamp
@@ -24,7 +24,6 @@ SUCCESS_MESSAGE = "Binding has been scheduled successfully."
 WAITING_MESSAGE = "Binding waits for another one of its affinity group to be placed"
 # Producer and reason of an eviction task for a cluster that peers of the group had to leave.
 PRODUCER, FAILOVER = "BerthFleet", "AffinityGroupFailover"
-
 
 # The longest message that the API server takes in a condition.
 _LONGEST = 32768
@@ -56,22 +55,15 @@ class ScheduledCondition:
 def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterable[str] = ()) -> RawObject:
     """The patch that sets a binding's clusters; a conflict if the binding has changed since the decision.
 
-    Args:
-        binding: As it was when this was decided.
-        targets: Its clusters from now on.
-        leave: Clusters it leaves, gracefully, to stay with its group.
+    It is to `leave` some clusters gracefully, to stay with its group.
     """
     placement = msgspec.json.encode(binding.spec.placement).decode()
     # A merge patch replaces lists whole, and an empty one is not written at all.
     clusters: Any = msgspec.to_builtins(list(targets)) or None
     spec: RawObject = {"clusters": clusters}
+    message = "other workloads of its affinity group had to leave this cluster"
     tasks = [
-        {
-            "fromCluster": name,
-            "reason": FAILOVER,
-            "producer": PRODUCER,
-            "message": "other workloads of its affinity group had to leave this cluster",
-        }
+        GracefulEvictionTask(from_cluster=name, reason=FAILOVER, producer=PRODUCER, message=message)
         for name in leave
     ]
     if tasks:
