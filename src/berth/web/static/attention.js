@@ -1,6 +1,6 @@
 // What needs somebody's eye, the worst first: asked for once a while, whichever view is shown meanwhile.
 
-import { h, link, nodePath, plural } from "./dom.js";
+import { h, link, nodeLinks, plural } from "./dom.js";
 import { store, ask } from "./store.js";
 
 const REST = 20_000; // between two looks, since thinking costs the server something
@@ -46,7 +46,7 @@ function nodesDown() {
   const down = [...store.nodes.values()].filter((node) => node.state !== "Ready");
   const shut = [...store.nodes.values()].filter((node) => node.unschedulable).length;
   return [
-    ...(down.length ? [["bad", link("/topology?find=state%3Dnotready", `${plural(down.length, "node")} not ready`), h("div", { class: "soft" }, down.slice(0, 3).map((node, i) => [i > 0 && ", ", link(nodePath(node.name), node.name)]), down.length > 3 && ` and ${down.length - 3} more`)]] : []),
+    ...(down.length ? [["bad", link("/topology?find=state%3Dnotready", `${plural(down.length, "node")} not ready`), h("div", { class: "soft" }, nodeLinks(down.slice(0, 3).map(({ name }) => name)), down.length > 3 && ` and ${down.length - 3} more`)]] : []),
     ...(shut ? [["warn", link("/topology?find=state%3Dcordoned", `${plural(shut, "node")} cordoned`)]] : []),
   ];
 }

@@ -1,6 +1,6 @@
 // Every spread constraint and required anti-affinity as a strip: how many pods in each domain, and what is allowed.
 
-import { h, s, update, search, exporting, same, plural, select, svgText, link, nodePath } from "./dom.js";
+import { h, s, update, search, exporting, same, plural, select, svgText, nodeLinks } from "./dom.js";
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
@@ -58,10 +58,9 @@ function planned({ moves, staysBecause }) {
 }
 
 function leftOut({ nodes, names, why }) {
-  const list = (some) => some.map((name, i) => [i > 0 && ", ", link(nodePath(name), name)]);
   const words = `${plural(nodes, "node")} left out: ${why}`;
-  if (nodes <= 3) return h("p", { class: "soft" }, words, " (", list(names), ")");
-  return h("details", { class: "soft" }, h("summary", {}, words), list(names), nodes > names.length && ` and ${nodes - names.length} more`);
+  if (nodes <= 3) return h("p", { class: "soft" }, words, " (", nodeLinks(names), ")");
+  return h("details", { class: "soft" }, h("summary", {}, words), nodeLinks(names), nodes > names.length && ` and ${nodes - names.length} more`);
 }
 
 function title(domain) {

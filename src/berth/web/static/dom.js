@@ -1,20 +1,9 @@
 // Small helpers. Text always goes in as text: nothing of a cluster is ever read as markup.
 
-export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  set(element, attributes);
-  append(element, children);
-  return element;
-}
+export const h = (tag, attributes, ...children) => made(document.createElement(tag), attributes, children);
+export const s = (tag, attributes, ...children) => made(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-export function s(tag, attributes = {}, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  set(element, attributes);
-  append(element, children);
-  return element;
-}
-
-function set(element, attributes) {
+function made(element, attributes = {}, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -22,6 +11,8 @@ function set(element, attributes) {
     else if (name === "value") { element.setAttribute("value", value); element.value = value; }
     else element.setAttribute(name, value === true ? "" : value);
   }
+  append(element, children);
+  return element;
 }
 
 function append(element, children) {
@@ -79,9 +70,20 @@ export function podLink(namespace, name, text) {
   return link(podPath(namespace, name), text ?? `${namespace}/${name}`);
 }
 
+export const nodeLinks = (names) => names.map((name, i) => [i > 0 && ", ", link(nodePath(name), name)]);
+
+// Terms and what belongs to each.
+export const facts = (pairs, attributes) => h("dl", {}, pairs.map(([term, fact]) => [h("dt", attributes, term), h("dd", attributes, fact)]));
+
+// A part of a view, with a heading; `mark` is good, bad or warn.
+export const card = (mark, title, ...children) => h("section", { class: mark ? `card ${mark}` : "card" }, h("h2", {}, title), children);
+
 export function plural(number, one, many = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }
+
+// The head of a column of figures.
+export const figures = (text) => ({ text, right: true });
 
 export function table(heads, rows, attributes = {}) {
   const head = heads.map((each) => h("th", { scope: "col", class: each.right ? "right" : undefined }, each.text ?? each));

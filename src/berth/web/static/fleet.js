@@ -1,6 +1,6 @@
 // Clusters and workloads: who is where, who stays apart or together, and who waits.
 
-import { h, replace, update, wordsSvg, exporting, same, search, table, plural } from "./dom.js";
+import { h, replace, update, wordsSvg, card, exporting, same, search, table, plural } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
@@ -13,7 +13,7 @@ export function fleet(view, query, go) {
     const bindings = answer.bindings.filter((each) => `${titled(each)} ${JSON.stringify(each.labels)} ${each.rules.join(" ")}`.toLowerCase().includes(words));
     const groups = answer.groups.filter((group) => `${group.namespace}/${group.name} ${JSON.stringify(group.members)}`.toLowerCase().includes(words));
     if (!clusters.length && !answer.bindings.length) {
-      replace(view, h("section", { class: "card" }, h("h2", {}, "No fleet here"),
+      replace(view, card("", "No fleet here",
         h("p", {}, "This is no control plane of Karmada, or no cluster has joined it. With some, this view shows which workload is on which cluster, groups that stay apart or together, and who waits and why."),
         h("p", { class: "soft" }, "To look at a fleet: ", h("code", {}, "berth web --kubeconfig KARMADA"), ", or a dump of its clusters and bindings: ", h("code", {}, "berth web -f FILE"))), same(`berth fleet simulate ${store.source.command}`));
       return;
@@ -23,9 +23,9 @@ export function fleet(view, query, go) {
     update(view,
       h("div", { class: "bar" }, search("Find", filter, "workload, group or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => ask("fleet/simulation"), () => wordsSvg(view))),
       h("p", { class: bad.length ? "big bad-text" : "big good-text" }, bad.length ? bad.join(", ") : `✓ ${plural(bindings.length, "workload")} on ${plural(clusters.length, "cluster")}, none waits`),
-      waiting.length > 0 && h("section", { class: "card bad" }, h("h2", {}, "Who waits, and why"), h("ul", {}, waiting.slice(0, 100).map((each) => h("li", {}, h("b", {}, titled(each)), each.clusters.length > 0 && " (stays where it is)", ": ", each.waits)))),
-      groups.length > 0 && h("section", { class: "card" }, h("h2", {}, "Groups"), groups.slice(0, 100).map(group)),
-      h("section", { class: "card" }, h("h2", {}, "Where everything is"), matrix(clusters, bindings)),
+      waiting.length > 0 && card("bad", "Who waits, and why", h("ul", {}, waiting.slice(0, 100).map((each) => h("li", {}, h("b", {}, titled(each)), each.clusters.length > 0 && " (stays where it is)", ": ", each.waits)))),
+      groups.length > 0 && card("", "Groups", groups.slice(0, 100).map(group)),
+      card("", "Where everything is", matrix(clusters, bindings)),
       same(`berth fleet simulate ${store.source.command} -o json`));
   });
 }

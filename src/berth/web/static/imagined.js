@@ -2,9 +2,10 @@
 
 import { h, s, replace, plural, svgText } from "./dom.js";
 import { store, longKey } from "./store.js";
-import { nameColors, theme, onTheme } from "./colors.js";
+import { theme, onTheme } from "./colors.js";
+import { grouped } from "./counting.js";
 import { CanvasPainter, SvgPainter } from "./painters.js";
-import { pictureOf, sizeOf, paint, hit, told, steered, keyOf } from "./picture.js";
+import { pictureOf, sizeOf, paint, steer, keyOf, workloadOf, nameWorkloads } from "./picture.js";
 import { offered } from "./offers.js";
 
 const ZONE = longKey("zone"), FEW = 48, NARROW = 760;
@@ -17,13 +18,13 @@ export function imagined(found, done, at, choose) {
   const canvases = sides.map(() => h("canvas", { tabindex: 0, role: "img" }));
   const element = h("div", {}, h("div", { class: `sides ${found ? "two" : ""}` }, sides.map(({ title }, i) => h("div", {}, found && h("h3", {}, title), h("div", { class: "drawing" }, canvases[i])))), offers);
   let chosen = at, pictures = [];
-  const how = (match = null) => ({ match, colour, broken: new Map(), chosen, moved });
+  const how = () => ({ match: null, colour, broken: new Map(), chosen, moved });
 
   function draw() {
     if (!element.isConnected) return;
     const all = element.clientWidth, wide = all > NARROW, width = (found && wide ? (all - 12) / 2 : all) - 20;
     pictures = drawn(sides, Math.max(width, 200), !wide ? 700 : found ? 430 : innerHeight - 380);
-    if (colour === "workload") nameColors("workload", new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
+    if (colour === "workload") nameWorkloads();
     pictures.forEach((picture, i) => {
       paint(new CanvasPainter(canvases[i], ...sizeOf(picture)), picture, how());
       canvases[i].setAttribute("aria-label", `${sides[i].title}: ${plural(sides[i].nodes.filter((node) => !node.absent).length, "node")}, ${plural(sides[i].pods.length, "pod")}. Arrow keys choose a node.`);
@@ -31,20 +32,8 @@ export function imagined(found, done, at, choose) {
     replace(offers, offered(chosen, done) || h("p", { class: "soft" }, found ? `${colour === "use" ? "Strong is what a node would get. " : "Outlined pods would be somewhere else. "}Click a node, a zone or a pod to go on.` : "Click a node, a zone or a pod to ask what if."));
   }
 
-  const take = (next) => { if (next) { chosen = next; choose(next); draw(); } };
-  canvases.forEach((canvas, i) => {
-    const over = (event) => hit(pictures[i], event.offsetX, event.offsetY, colour !== "use");
-    canvas.addEventListener("click", (event) => take(over(event)));
-    canvas.addEventListener("mousemove", (event) => {
-      const there = over(event);
-      canvas.title = there ? told(pictures[i], there) : "";
-      canvas.classList.toggle("over", Boolean(there));
-    });
-    canvas.addEventListener("keydown", (event) => {
-      const next = steered(pictures[i], chosen, event.key);
-      if (next) { event.preventDefault(); take(next); }
-    });
-  });
+  const take = (next) => { chosen = next; choose(next); draw(); };
+  canvases.forEach((canvas, i) => steer(canvas, () => ({ picture: pictures[i], pods: colour !== "use", chosen }), take));
   new ResizeObserver(draw).observe(element);
   onTheme(draw, element);
   return { element, svg: () => both(pictures, sides, how()) };
@@ -60,12 +49,8 @@ function drawn(sides, width, height) {
 }
 
 function world(title, nodes, pods) {
-  const names = new Set(nodes.filter((node) => !node.absent).map((node) => node.name)), podsOf = new Map();
-  for (const pod of pods) {
-    if (!names.has(pod.node)) continue;
-    if (!podsOf.has(pod.node)) podsOf.set(pod.node, []);
-    podsOf.get(pod.node).push(pod);
-  }
+  const names = new Set(nodes.filter((node) => !node.absent).map((node) => node.name));
+  const podsOf = grouped(pods.filter((pod) => names.has(pod.node)), (pod) => pod.node);
   return { title, nodes, pods, podsOf, waiting: pods.filter((pod) => !pod.node && pod.phase === "Pending") };
 }
 
@@ -74,7 +59,7 @@ const now = () => world("Now", [...store.nodes.values()], [...store.pods.values(
 const before = (found) => world("Before", found.nodes.map((each) => nodeOf(each, each.before, "new")), [...store.pods.values()]);
 
 function after(found, done) {
-  const pods = new Map(store.pods), models = new Map([...store.pods.values()].map((pod) => [`${pod.namespace}/${pod.workload}`, pod]));
+  const pods = new Map(store.pods), models = new Map([...store.pods.values()].map((pod) => [workloadOf(pod), pod]));
   for (const { namespace, pod } of found.gone) pods.delete(`${namespace}/${pod}`);
   const put = ({ namespace, pod: name, owner }, node, phase) => {
     const key = `${namespace}/${name}`, workload = owner ?? `Pod/${name}`;
@@ -100,7 +85,7 @@ function nodeOf({ name, zone }, use, absent) {
   return { ...known, labels: zone ? { [ZONE]: zone } : {}, share: shareOfUse(use) ?? undefined, absent: use ? undefined : absent };
 }
 
-const shareOfUse = (use) => use && Math.max(use.cpuAllocatable ? use.cpu / use.cpuAllocatable : 0, use.memoryAllocatable ? use.memory / use.memoryAllocatable : 0);
+export const shareOfUse = (use) => use && Math.max(use.cpuAllocatable ? use.cpu / use.cpuAllocatable : 0, use.memoryAllocatable ? use.memory / use.memoryAllocatable : 0);
 
 function both(pictures, sides, how) {
   const colors = theme(), top = 24, drawings = pictures.map((picture) => {

@@ -1,6 +1,6 @@
 // One node, by itself.
 
-import { h, replace, update, wordsSvg, same, exporting, podLink, table, plural, cores, bytes, link } from "./dom.js";
+import { h, replace, update, wordsSvg, card, same, exporting, podLink, figures, table, plural, cores, bytes, link } from "./dom.js";
 import { store, ask, shortKey, kubectl } from "./store.js";
 import { nodeFacts, labelsOf } from "./topology.js";
 import { offered } from "./offers.js";
@@ -15,7 +15,7 @@ export function node(view, query, go, [name]) {
       h("div", { class: "bar" }, h("h1", {}, name), exporting(name, () => ask(`nodes/${encodeURIComponent(name)}`), () => wordsSvg(view))),
       h("div", { class: "columns" },
         h("section", { class: "card" }, nodeFacts(found, pods), places(found), labelsOf(found), offered(`node:${name}`)),
-        h("section", { class: "card" }, h("h2", {}, plural(pods.length, "pod")), pods.length ? listed(pods) : h("p", { class: "empty" }, "No pod runs here."))),
+        card("", plural(pods.length, "pod"), pods.length ? listed(pods) : h("p", { class: "empty" }, "No pod runs here."))),
       same(kubectl(`describe node ${name}`), kubectl(`get node ${name} -o json`)));
   };
   draw();
@@ -30,5 +30,5 @@ function places({ labels }) {
 
 function listed(pods) {
   const rows = pods.toSorted((a, b) => b.cpu - a.cpu).slice(0, MOST).map((pod) => [podLink(pod.namespace, pod.name), pod.workload, pod.phase, cores(pod.cpu), bytes(pod.memory)]);
-  return [table(["pod", "workload", "phase", { text: "cpu", right: true }, { text: "memory", right: true }], rows), pods.length > MOST && h("p", { class: "soft" }, `and ${pods.length - MOST} more`)];
+  return [table(["pod", "workload", "phase", figures("cpu"), figures("memory")], rows), pods.length > MOST && h("p", { class: "soft" }, `and ${pods.length - MOST} more`)];
 }

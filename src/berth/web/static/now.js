@@ -1,6 +1,6 @@
 // What happens: decisions as they are made, each with the story of the object it is about.
 
-import { h, replace, update, wordsSvg, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
+import { h, replace, update, wordsSvg, card, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
 import { store, ask, kubectl } from "./store.js";
 import { domainName } from "./attention.js";
 import { refreshed } from "./refreshed.js";
@@ -42,7 +42,7 @@ export function now(view, query, go) {
 // Each eviction from the rule that broke to the pod that runs in its stead.
 function done(evictions, about) {
   const shown = evictions.slice(0, about === "evicting" ? 100 : 5);
-  return h("section", { class: "card" }, h("h2", {}, "Evictions, and what became of them"), shown.map(timeline),
+  return card("", "Evictions, and what became of them", shown.map(timeline),
     evictions.length > shown.length && h("p", { class: "soft" }, `and ${evictions.length - shown.length} before: choose About “evicting”`));
 }
 
@@ -66,7 +66,7 @@ function going({ evictions, halts }) {
     halts.map((halt) => h("section", { class: "card warn" }, h("p", { class: "big" }, `Evictions are halted in ${domainName(halt)}`),
       h("p", {}, `${halt.going} of ${halt.running} pods would go at once, which looks like a mistake with labels: ${halt.moving} whose replacement has a node go one by one, ${halt.staying} stay.`),
       h("p", { class: "soft" }, "It ends when the labels are back, or with ", h("code", {}, `kubectl annotate namespace kube-system 'berth.dev/release-evictions=${halt.domain}'`)))),
-    evictions.length > 0 && h("section", { class: "card" }, h("h2", {}, `${evictions.length} to be evicted`), h("ol", {}, evictions.slice(0, 50).map((each) =>
+    evictions.length > 0 && card("", `${evictions.length} to be evicted`, h("ol", {}, evictions.slice(0, 50).map((each) =>
       h("li", {}, podLink(each.namespace, each.pod), ` on ${each.node}: `, each.breaches.map((breach) => breach.cause).join("; "),
         " → ", each.haltedIn !== null && !each.oneByOne ? "halted" : each.stoppedBy.length ? `waits for budget ${each.stoppedBy.join(", ")}` : "may go",
         " → ", each.landsOn ? `its replacement lands on ${each.landsOn}` : "its replacement finds no node")))),

@@ -2,12 +2,13 @@
 
 import { h, link } from "./dom.js";
 import { store, shortKey } from "./store.js";
+import { split, tally } from "./counting.js";
 
 export const whatIfPath = (changes) => `/what-if?do=${encodeURIComponent(changes.join(";"))}`;
 
 // Words and the change, for what is chosen in a picture.
 function offersFor(chosen) {
-  const kind = chosen.slice(0, chosen.indexOf(":")), name = chosen.slice(chosen.indexOf(":") + 1);
+  const [kind, name] = split(chosen, ":");
   if (kind === "node" && store.nodes.has(name)) return ofNode(store.nodes.get(name));
   if (kind === "domain") return ofDomain(name);
   if (kind === "pod" && store.pods.has(name)) return ofPod(store.pods.get(name));
@@ -22,7 +23,7 @@ function ofNode({ name, unschedulable, taints }) {
 }
 
 function ofDomain(path) {
-  const last = path.split(",").at(-1), key = last.slice(0, last.indexOf("=")), value = last.slice(last.indexOf("=") + 1);
+  const [key, value] = split(path.split(",").at(-1), "=");
   if (!value) return [];
   const own = [...store.nodes.values()].find((node) => node.labels[key] === value);
   return [[`lose ${shortKey(key)} ${value}`, `lose ${shortKey(key)}=${value}`], ["drain it", `drain -l ${key}=${value}`], own && ["add a node there", `add 1=${own.name}`]].filter(Boolean);
@@ -56,13 +57,12 @@ export function firstOffers() {
     return values.length > 1 ? values.slice(0, 3).map((value) => [`we lose ${key} ${value}?`, `lose ${key}=${value}`]) : [];
   }).slice(0, 4);
   const busiest = nodes.filter((node) => !node.unschedulable).sort((a, b) => (podsOf.get(b.name)?.length ?? 0) - (podsOf.get(a.name)?.length ?? 0))[0];
-  const counts = new Map();
-  for (const pod of store.pods.values()) counts.set(`${pod.namespace} ${pod.workload}`, (counts.get(`${pod.namespace} ${pod.workload}`) ?? 0) + 1);
-  const [largest] = [...counts].filter(([name]) => / (Deployment|StatefulSet)\//.test(name)).sort((a, b) => b[1] - a[1])[0] ?? [];
+  const counts = tally(store.pods.values(), (pod) => `${pod.namespace} ${pod.workload}`);
+  const [largest, count] = counts.find(([name]) => / (Deployment|StatefulSet)\//.test(name)) ?? [];
   const [namespace, workload] = largest?.split(" ") ?? [];
   return [
     ...domains, busiest && [`we drain ${busiest.name}, the busiest?`, `drain ${busiest.name}`], busiest && [`we add two nodes like ${busiest.name}?`, `add 2=${busiest.name}`],
-    ...(workload ? ofWorkload({ namespace, workload }).filter(([, change]) => !change.startsWith("scale") || change.endsWith(`=${2 * counts.get(largest)}`)).map(([words, change]) => [`we ${words}?`, change]) : []),
+    ...(workload ? ofWorkload({ namespace, workload }).filter(([, change]) => !change.startsWith("scale") || change.endsWith(`=${2 * count}`)).map(([words, change]) => [`we ${words}?`, change]) : []),
     ["we place everything anew?", "replace-all"],
   ].filter(Boolean);
 }

@@ -1,6 +1,6 @@
 // The pods without a node: by the reason why, then by workload.
 
-import { h, update, wordsSvg, exporting, same, plural, podLink, search } from "./dom.js";
+import { h, update, wordsSvg, card, exporting, same, plural, podLink, search } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
@@ -14,8 +14,7 @@ export function pending(view, query, go) {
         exporting("pending", () => ask("simulation"), () => wordsSvg(view))),
       h("p", { class: "big" }, answer.pods ? `${plural(answer.pods, "pod")} without a node` : "Every pod has a node."),
       groups.map(reason),
-      answer.placeablePods > 0 && h("section", { class: "card good" },
-        h("h2", {}, `${plural(answer.placeablePods, "pod")} would find a node now`),
+      answer.placeablePods > 0 && card("good", `${plural(answer.placeablePods, "pod")} would find a node now`,
         h("p", { class: "soft" }, "The scheduler has not come to them yet, or does not run."),
         h("ul", { class: "plain" }, answer.placeable.map((each) => h("li", {}, podLink(each.namespace, each.name), ` → ${each.node}`)))),
       same(`berth simulate ${store.given} -o json`));
@@ -23,8 +22,7 @@ export function pending(view, query, go) {
 }
 
 function reason(group) {
-  return h("section", { class: "card bad" },
-    h("h2", {}, `${plural(group.pods, "pod")}: ${group.title}`),
+  return card("bad", `${plural(group.pods, "pod")}: ${group.title}`,
     h("p", { class: "soft" }, h("span", { class: "tag bad" }, group.reason), " ", group.message, group.messages > 1 && ` (${group.messages - 1} more sentences with other figures)`),
     h("ul", { class: "plain" }, group.workloads.map((each) => (each.count === 1 ? single(each)
       : h("li", {}, h("details", { open: group.workloads.length === 1 && each.count <= 5 }, h("summary", {}, `${each.namespace}/${each.workload} · ${plural(each.count, "pod")}`),

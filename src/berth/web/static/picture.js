@@ -2,8 +2,9 @@
 // `colour`, which pods are `broken`, `moved`, found (`match`), and what is `chosen`.
 
 import { plural, bytes, cores } from "./dom.js";
-import { shortKey } from "./store.js";
-import { colorOf, theme, PHASES } from "./colors.js";
+import { store, shortKey } from "./store.js";
+import { colorOf, nameColors, theme, PHASES } from "./colors.js";
+import { split } from "./counting.js";
 import { domainsOf, layout, allNodes } from "./layout.js";
 
 export const FULL = [[0.95, "bad"], [0.8, "warn"], [0, "accent"]]; // from which use on a node is drawn how
@@ -11,6 +12,12 @@ const HOLLOW = ["Pending", "Terminating", "NotReady"];
 const EDGE = 8, TRAY = { head: 20, pad: 6, gap: 9, rows: 3 };
 
 export const keyOf = (pod) => `${pod.namespace}/${pod.name}`;
+export const workloadOf = (pod) => `${pod.namespace}/${pod.workload}`;
+export const nameWorkloads = () => nameColors("workload", new Set([...store.pods.values()].map(workloadOf)));
+// What a pod is called where it is coloured by that; undefined if it breaks no rule.
+export const NAMED = {
+  workload: workloadOf, namespace: (pod) => pod.namespace, phase: (pod) => pod.phase, rule: (pod, broken) => broken.get(keyOf(pod))?.rule,
+};
 export const domainOf = (path) => `domain:${path.map((each) => each.join("=")).join(",")}`;
 
 export function pictureOf(nodes, keys, podsOf, { width, height, waiting = [], count = (node) => podsOf.get(node.name)?.length ?? 0 }) {
@@ -152,11 +159,10 @@ function cellColor(pods, { match, colour, broken }, colors) {
 }
 
 export function podColor(pod, colour, colors, broken) {
-  if (colour === "namespace") return colorOf("namespace", pod.namespace);
   if (colour === "phase") return colors[PHASES[pod.phase] ?? "soft"];
-  if (colour === "rule") { const own = broken.get(keyOf(pod)); return own ? colorOf("rule", own.rule) : colors.line; }
   if (colour === "use") return colors.accent;
-  return colorOf("workload", `${pod.namespace}/${pod.workload}`);
+  const name = NAMED[colour](pod, broken);
+  return name === undefined ? colors.line : colorOf(colour, name);
 }
 
 // How much of a node is asked for: what is known of it, or else what its pods ask for.
@@ -172,7 +178,7 @@ export function mixed(from, to, share) {
 }
 
 // What is at a point of the picture, as an address has it; `pods`: whether they are drawn.
-export function hit(picture, left, top, pods = true) {
+function hit(picture, left, top, pods = true) {
   if (!picture) return null;
   const x = left - EDGE, y = top - EDGE;
   const inside = (part) => x >= part.x && y >= part.y && x <= part.x + part.w && y <= part.y + part.h;
@@ -192,11 +198,11 @@ function podAt(part, mode, pods, x, y) {
 }
 
 // What the mouse is over, in words.
-export function told(picture, found) {
+function told(picture, found) {
   if (!found) return "";
-  const name = found.slice(found.indexOf(":") + 1);
-  if (found.startsWith("domain:")) return name.split(",").map((each) => `${shortKey(each.slice(0, each.indexOf("=")))} ${each.slice(each.indexOf("=") + 1)}`).join(", ");
-  if (found.startsWith("node:")) {
+  const [kind, name] = split(found, ":");
+  if (kind === "domain") return name.split(",").map((each) => split(each, "=")).map(([key, value]) => `${shortKey(key)} ${value}`).join(", ");
+  if (kind === "node") {
     const { node } = picture.nodes.find((part) => part.node.name === name), pods = picture.podsOf.get(name) ?? [];
     const state = [node.absent, !node.absent && node.state !== "Ready" && "not ready", node.unschedulable && "cordoned"].filter(Boolean);
     return [name, ...state, !node.absent && plural(pods.length, "pod"), !node.absent && `${Math.round(100 * shareOf(node, pods))} % asked for`].filter(Boolean).join(" · ");
@@ -206,7 +212,7 @@ export function told(picture, found) {
 }
 
 // The next node in the direction of an arrow key; null if the key steers nothing.
-export function steered({ nodes }, chosen, key) {
+function steered({ nodes }, chosen, key) {
   const at = nodes.findIndex((part) => chosen === `node:${part.node.name}`), steps = { ArrowRight: 1, ArrowLeft: -1 };
   let next = steps[key] ? at + steps[key] : -1;
   if (key === "ArrowDown" || key === "ArrowUp") {
@@ -215,4 +221,24 @@ export function steered({ nodes }, chosen, key) {
     next = others.sort((a, b) => a[1] + a[2] * 2 - b[1] - b[2] * 2)[0]?.[0] ?? at;
   }
   return next < 0 || next >= nodes.length ? null : `node:${nodes[next].node.name}`;
+}
+
+// Lets a reader steer in the picture on a canvas: what the mouse is over is told, a click or an arrow key takes it.
+// `shown` says which picture that is, whether its pods are drawn, and what is chosen.
+export function steer(canvas, shown, take) {
+  let last;
+  const over = ({ offsetX, offsetY }) => hit(shown().picture, offsetX, offsetY, shown().pods);
+  canvas.addEventListener("click", (event) => {
+    const found = over(event);
+    if (found) take(found);
+  });
+  canvas.addEventListener("mousemove", (event) => {
+    const found = over(event);
+    if (found !== last) canvas.title = told(shown().picture, (last = found));
+    canvas.classList.toggle("over", Boolean(found));
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const next = steered(shown().picture, shown().chosen, event.key);
+    if (next) { event.preventDefault(); take(next); }
+  });
 }

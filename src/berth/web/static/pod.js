@@ -1,19 +1,20 @@
 // One pod: why it is where it is, or nowhere; rule by rule, node by node, and what would change it.
 
-import { h, s, update, wordsSvg, exporting, same, plural, link, nodePath, table, svgText } from "./dom.js";
+import { h, s, update, wordsSvg, card, exporting, same, plural, link, nodePath, nodeLinks, figures, table, svgText } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { colorOf } from "./colors.js";
+import { grouped, tally } from "./counting.js";
 import { offered } from "./offers.js";
 
 export function pod(view, query, go, [namespace, name]) {
   const path = `pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   return refreshed(view, () => ask(path), (found) => {
     const ranked = found.nodes.filter((each) => each.total !== null);
-    const refused = grouped(found.nodes.filter((each) => !each.feasible));
+    const refused = alike(found.nodes.filter((each) => !each.feasible));
     const chart = ranked.length ? waterfall(ranked, found.node) : null;
-    const whyNot = refused.length > 0 && h("section", { class: "card" }, h("h2", {}, `Why not: ${plural(found.nodes.length - ranked.length, "node")}`), matrix(refused));
-    const why = chart && h("section", { class: "card" }, h("h2", {}, found.state === "Running" ? "Why there: if it were placed now" : "Which node, and why"),
+    const whyNot = refused.length > 0 && card("", `Why not: ${plural(found.nodes.length - ranked.length, "node")}`, matrix(refused));
+    const why = chart && card("", found.state === "Running" ? "Why there: if it were placed now" : "Which node, and why",
         found.decision && h("p", {}, found.decision), h("div", { class: "scroll" }, chart), flips(beside(ranked, found.node)), scores(ranked));
     update(view,
       h("div", { class: "bar" }, h("div", {}, h("h1", {}, `${found.namespace}/${found.pod}`), h("span", { class: "soft" }, found.owner ?? "without owner")),
@@ -25,16 +26,14 @@ export function pod(view, query, go, [namespace, name]) {
       waits(found),
       found.relaxations.length > 0 && section("The smallest changes that would help", found.relaxations.map((each) =>
         h("li", {}, each.sentence, each.nodes.length > 0 && h("span", { class: "soft" }, ` → ${each.nodes.slice(0, 3).join(", ")}${each.nodes.length > 3 ? ` and ${each.nodes.length - 3} more` : ""}`)))),
-      found.preemption && h("section", { class: "card warn" }, h("h2", {}, "What preemption would do"),
+      found.preemption && card("warn", "What preemption would do",
         h("p", {}, `Evict ${found.preemption.victims.join(", ")} from ${found.preemption.node}.`)),
       found.node ? [why, whyNot] : [whyNot, why],
       same(`berth explain ${found.pod} -n ${found.namespace} ${store.given} -o json`));
   });
 }
 
-function section(title, items) {
-  return h("section", { class: "card" }, h("h2", {}, title), h("ul", {}, items));
-}
+const section = (title, items) => card("", title, h("ul", {}, items));
 
 function waits(found) {
   const items = found.waitsFor.map((each) => h("li", {}, each.sentence));
@@ -44,36 +43,28 @@ function waits(found) {
   return items.length ? section("What it waits for", items) : null;
 }
 
-// Nodes that the same rules refuse for the same reasons; `causes` are the figures of each rule, which may differ.
-function grouped(nodes) {
-  const groups = new Map();
-  for (const { name, rejections } of nodes) {
-    const key = JSON.stringify(rejections.map((each) => [each.rule, each.reasons]));
-    if (!groups.has(key)) groups.set(key, { nodes: [], rules: new Map() });
-    const group = groups.get(key);
-    group.nodes.push(name);
-    for (const each of rejections) {
-      const words = each.causes[0] ?? each.reasons[0], causes = group.rules.get(each.rule) ?? new Map();
-      group.rules.set(each.rule, causes.set(words, (causes.get(words) ?? 0) + 1));
-    }
-  }
-  return [...groups.values()].sort((a, b) => a.rules.size - b.rules.size || b.nodes.length - a.nodes.length);
+// Nodes that the same rules refuse for the same reasons, and by rule what each says of them: the figures may differ.
+function alike(nodes) {
+  const groups = grouped(nodes, ({ rejections }) => JSON.stringify(rejections.map((each) => [each.rule, each.reasons])));
+  return [...groups.values()].map((those) => ({
+    nodes: those.map(({ name }) => name), rules: grouped(those.flatMap(({ rejections }) => rejections), (each) => each.rule),
+  })).sort((a, b) => a.rules.size - b.rules.size || b.nodes.length - a.nodes.length);
 }
 
 function matrix(groups) {
   const rules = [...new Set(groups.flatMap((group) => [...group.rules.keys()]))];
   return table(["nodes", ...rules], groups.slice(0, 60).map((group) => [names(group.nodes), ...rules.map((rule) => {
     if (!group.rules.has(rule)) return h("span", { class: "good-text", "aria-label": "no objection" }, "✓");
-    const causes = [...group.rules.get(rule)].sort((a, b) => b[1] - a[1]);
+    const causes = tally(group.rules.get(rule), (each) => each.causes[0] ?? each.reasons[0]);
     return h("div", { class: "bad-text" }, "✕ ", causes[0][0], causes.length > 1 && h("details", { class: "soft" },
       h("summary", {}, `and ${causes.length - 1} more like it`), causes.slice(1, 30).map(([words, number]) => h("div", {}, `${words} (${plural(number, "node")})`))));
   })]), { class: "matrix" });
 }
 
 function names(nodes) {
-  const links = (some) => some.map((name, i) => [i > 0 && ", ", link(nodePath(name), name)]);
-  if (nodes.length <= 3) return h("div", {}, h("b", {}, plural(nodes.length, "node")), h("div", {}, links(nodes)));
-  return h("details", {}, h("summary", {}, h("b", {}, plural(nodes.length, "node"))), links(nodes.slice(0, 200)), nodes.length > 200 && ` and ${nodes.length - 200} more`);
+  const number = h("b", {}, plural(nodes.length, "node"));
+  if (nodes.length <= 3) return h("div", {}, number, h("div", {}, nodeLinks(nodes)));
+  return h("details", {}, h("summary", {}, number), nodeLinks(nodes.slice(0, 200)), nodes.length > 200 && ` and ${nodes.length - 200} more`);
 }
 
 // The node that the pod is on, or would be, and the best of the others.
@@ -124,6 +115,6 @@ function flips(shown) {
 function scores(ranked) {
   const rules = ranked[0].scores.map((each) => each.rule);
   return h("details", {}, h("summary", {}, `All scores: ${plural(ranked.length, "node")}`),
-    table(["node", { text: "total", right: true }, ...rules.map((text) => ({ text, right: true }))], ranked.slice(0, 100).map((each) => [link(nodePath(each.name), each.name), each.total, ...rules.map((rule) => each.scores.find((score) => score.rule === rule)?.weighted ?? 0)])),
+    table(["node", ...["total", ...rules].map(figures)], ranked.slice(0, 100).map((each) => [link(nodePath(each.name), each.name), each.total, ...rules.map((rule) => each.scores.find((score) => score.rule === rule)?.weighted ?? 0)])),
     ranked.length > 100 && h("p", { class: "soft" }, `the best 100 of ${ranked.length}`));
 }

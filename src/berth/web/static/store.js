@@ -1,5 +1,7 @@
 // What the page knows of the cluster: every node and pod, kept in step by the stream of changes.
 
+import { grouped } from "./counting.js";
+
 const SHORT = {
   region: "topology.kubernetes.io/region", zone: "topology.kubernetes.io/zone", host: "kubernetes.io/hostname",
 };
@@ -112,13 +114,7 @@ class Store extends EventTarget {
   }
 
   podsByNode() {
-    const found = new Map();
-    for (const pod of this.pods.values()) {
-      const at = this.nodes.has(pod.node) ? pod.node : "";
-      if (!found.has(at)) found.set(at, []);
-      found.get(at).push(pod);
-    }
-    return found;
+    return grouped(this.pods.values(), (pod) => (this.nodes.has(pod.node) ? pod.node : ""));
   }
 
   waiting() {

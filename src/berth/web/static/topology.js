@@ -1,11 +1,12 @@
 // Nodes nested by any labels, pods in them, coloured by what the reader asks for.
 
-import { h, replace, update, select, search, exporting, same, plural, link, podLink, podPath, nodePath, meter, bytes, cores, table } from "./dom.js";
+import { h, replace, update, select, search, exporting, same, plural, link, podLink, podPath, nodePath, meter, bytes, cores, facts, figures, table } from "./dom.js";
 import { store, ask, shortKey, longKey } from "./store.js";
-import { nameColors, theme, onTheme } from "./colors.js";
+import { theme, onTheme } from "./colors.js";
+import { grouped, split, tally } from "./counting.js";
 import { CanvasPainter, SvgPainter } from "./painters.js";
 import { allNodes } from "./layout.js";
-import { FULL, pictureOf, sizeOf, paint, hit, told, steered, podColor, mixed, keyOf, domainOf } from "./picture.js";
+import { FULL, NAMED, pictureOf, sizeOf, paint, steer, podColor, mixed, keyOf, workloadOf, nameWorkloads, domainOf } from "./picture.js";
 import { refreshed } from "./refreshed.js";
 import { attention, look } from "./attention.js";
 import { offered } from "./offers.js";
@@ -19,7 +20,8 @@ const FEW = 48; // nodes up to which workloads can be told apart by their colour
 
 export function topology(view, query, go) {
   const keys = (query.get("by") ?? defaultKeys()).split(",").filter((key) => key && key !== FLAT).map(longKey);
-  const colour = query.get("color") ?? (store.nodes.size > FEW ? "use" : "workload");
+  const asked = query.get("color") ?? (store.nodes.size > FEW ? "use" : "workload");
+  const colour = COLOURS.some(([name]) => name === asked) ? asked : "workload";
   const filter = query.get("find") ?? "";
   const chosen = query.get("at") ?? "";
   const state = { broken: new Map(), picture: null };
@@ -43,7 +45,7 @@ export function topology(view, query, go) {
     if (!holder.isConnected) return;
     const podsOf = store.podsByNode();
     const match = matcher(filter, state.broken);
-    if (colour === "workload") nameColors("workload", new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
+    if (colour === "workload") nameWorkloads();
     const nodes = [...store.nodes.values()];
     const picture = (state.picture = pictureOf(nodes, keys, podsOf, { width: holder.clientWidth - 18, height: innerHeight - 290, waiting: store.waiting() }));
     state.how = { match, colour, broken: state.broken, chosen };
@@ -63,20 +65,9 @@ export function topology(view, query, go) {
     return painter.toString();
   }
 
-  const at = (event) => hit(state.picture, event.offsetX, event.offsetY, colour !== "use" || Boolean(state.how.match));
-  canvas.addEventListener("click", (event) => {
-    const found = at(event);
-    if (found) to({ at: found });
-  });
-  canvas.addEventListener("mousemove", (event) => {
-    const found = at(event);
-    if (found !== state.over) canvas.title = told(state.picture, (state.over = found));
-    canvas.classList.toggle("over", Boolean(found));
-  });
+  steer(canvas, () => ({ picture: state.picture, pods: colour !== "use" || Boolean(state.how.match), chosen }), (at) => to({ at }));
   canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && chosen.startsWith("node:")) { go(nodePath(chosen.slice(5))); return; }
-    const next = steered(state.picture, chosen, event.key);
-    if (next) { event.preventDefault(); to({ at: next }); }
+    if (event.key === "Enter" && chosen.startsWith("node:")) go(nodePath(chosen.slice(5)));
   });
   const rules = colour === "rule" && refreshed(trouble, () => ask("audit"), ({ violations }) => {
     replace(trouble);
@@ -121,10 +112,7 @@ function matcher(filter, broken) {
   return (pod) => words.every((word) => {
     const [key, value] = word.split("=");
     if (value !== undefined) {
-      if (key === "namespace") return pod.namespace.toLowerCase() === value;
-      if (key === "workload") return pod.workload.toLowerCase() === value;
-      if (key === "phase") return pod.phase.toLowerCase() === value;
-      if (key === "node") return pod.node.toLowerCase() === value;
+      if (["namespace", "workload", "phase", "node"].includes(key)) return pod[key].toLowerCase() === value;
       if (key === "rule") return broken.get(keyOf(pod))?.rule.toLowerCase() === value;
       if (key === "state") return isIn(store.nodes.get(pod.node), value);
       const labels = [...Object.entries(pod.labels), ...Object.entries(store.nodes.get(pod.node)?.labels ?? {})];
@@ -139,25 +127,17 @@ function isIn(node, state) {
 }
 
 function legendOf(podsOf, match, colour, broken, filter, to) {
-  const colors = theme(), counts = new Map();
+  const colors = theme();
   if (colour === "use") return [h("span", {}, "the fuller or stronger, the more of its cpu or memory is asked for"), FULL.map(([from, name]) =>
     h("span", {}, h("i", { class: "swatch", style: { background: mixed(colors.card, colors[name], 0.45) } }), from ? ` from ${100 * from} %` : " less")), SIGNS()];
-  for (const pods of podsOf.values())
-    for (const pod of pods) {
-      if (match && !match(pod)) continue;
-      const name = colour === "namespace" ? pod.namespace : colour === "phase" ? pod.phase
-        : colour === "rule" ? (broken.get(keyOf(pod))?.rule ?? HOLD) : `${pod.namespace}/${pod.workload}`;
-      const known = counts.get(name) ?? { number: 0, pod };
-      known.number += 1;
-      counts.set(name, known);
-    }
-  const shown = [...counts].sort((a, b) => b[1].number - a[1].number);
-  const words = (name, pod) => (colour === "namespace" ? `namespace=${name}` : colour === "phase" ? `phase=${name}` : colour === "rule" ? (name === HOLD ? "" : `rule=${name}`) : `namespace=${pod.namespace} workload=${pod.workload}`);
+  const pods = [...podsOf.values()].flat().filter(match ?? (() => true));
+  const shown = [...grouped(pods, (pod) => NAMED[colour](pod, broken) ?? HOLD)].sort((a, b) => b[1].length - a[1].length);
+  const words = (name, pod) => (colour === "workload" ? `namespace=${pod.namespace} workload=${pod.workload}` : name === HOLD ? "" : `${colour}=${name}`);
   return [
-    shown.slice(0, 14).map(([name, { number, pod }]) => {
-      const find = words(name, pod);
+    shown.slice(0, 14).map(([name, those]) => {
+      const [pod] = those, find = words(name, pod);
       return h("button", { type: "button", "aria-pressed": String(find === filter && find !== ""), onclick: () => to({ find: find === filter ? "" : find }) },
-        h("i", { class: "swatch", style: { background: podColor(pod, colour, colors, broken) } }), `${name} ${number.toLocaleString("en")}`);
+        h("i", { class: "swatch", style: { background: podColor(pod, colour, colors, broken) } }), `${name} ${those.length.toLocaleString("en")}`);
     }),
     shown.length > 14 && h("span", {}, `and ${shown.length - 14} more`),
     SIGNS(),
@@ -178,29 +158,30 @@ function domainTable(root, podsOf, to) {
     }
   };
   walk(root, 0);
-  return table(["domain", { text: "nodes", right: true }, { text: "pods", right: true }, { text: "closed", right: true }, { text: "cpu asked", right: true }, { text: "memory asked", right: true }], rows);
+  return table(["domain", ...["nodes", "pods", "closed", "cpu asked", "memory asked"].map(figures)], rows);
 }
 
+const sum = (things, of) => things.reduce((all, each) => all + each[of], 0);
+
 function share(nodes, pods, of) {
-  const total = nodes.reduce((sum, node) => sum + node[of], 0);
-  return total ? `${Math.round((100 * pods.reduce((sum, pod) => sum + pod[of], 0)) / total)} %` : "–";
+  const total = sum(nodes, of);
+  return total ? `${Math.round((100 * sum(pods, of)) / total)} %` : "–";
 }
 
 function detailsOf(chosen, podsOf, root, match, filter, to) {
   const waiting = store.waiting();
-  const kind = chosen.slice(0, chosen.indexOf(":")), name = chosen.slice(chosen.indexOf(":") + 1);
+  const [kind, name] = split(chosen, ":");
   if (kind === "pod" && store.pods.has(name)) return podDetails(store.pods.get(name));
   if (kind === "node" && store.nodes.has(name)) return nodeDetails(store.nodes.get(name), podsOf.get(name) ?? []);
   if (kind === "domain") return domainDetails(name, root, podsOf, to);
-  const nodes = [...store.nodes.values()], placed = [...store.pods.values()].filter((pod) => pod.node);
+  const nodes = [...store.nodes.values()], pods = [...store.pods.values()], placed = pods.filter((pod) => pod.node), found = pods.filter(match ?? (() => true));
   return [
     !filter && attention(),
     h("h2", {}, filter ? "Found" : "The cluster"),
-    h("dl", {}, h("dt", {}, "nodes"), h("dd", {}, nodes.length.toLocaleString("en")), h("dt", {}, "pods"), h("dd", {}, store.pods.size.toLocaleString("en")),
-      filter && [h("dt", {}, "found"), h("dd", {}, [...store.pods.values()].filter(match ?? (() => true)).length)],
-      h("dt", {}, "without a node"), h("dd", {}, waiting.length ? link("/pending", String(waiting.length)) : "0")),
+    facts([["nodes", nodes.length.toLocaleString("en")], ["pods", pods.length.toLocaleString("en")], ...(filter ? [["found", found.length]] : []),
+      ["without a node", waiting.length ? link("/pending", String(waiting.length)) : "0"]]),
     total("cpu", nodes, placed, cores), total("memory", nodes, placed, bytes),
-    filter && foundPods([...store.pods.values()].filter(match ?? (() => true))),
+    filter && foundPods(found),
     h("p", { class: "soft" }, "Choose a domain, a node or a pod in the picture."),
   ];
 }
@@ -211,16 +192,15 @@ function foundPods(pods) {
 }
 
 function total(of, nodes, pods, words) {
-  const all = nodes.reduce((sum, node) => sum + node[of], 0), used = pods.reduce((sum, pod) => sum + pod[of], 0);
+  const all = sum(nodes, of), used = sum(pods, of);
   return meter(`${of} asked for`, used, all, `${words(used)} of ${words(all)}`);
 }
 
 function podDetails(pod) {
   return [
     h("h2", {}, pod.name),
-    h("dl", {}, h("dt", {}, "namespace"), h("dd", {}, pod.namespace), h("dt", {}, "workload"), h("dd", {}, pod.workload),
-      h("dt", {}, "phase"), h("dd", {}, pod.phase), h("dt", {}, "node"), h("dd", {}, pod.node ? link(nodePath(pod.node), pod.node) : "none"),
-      h("dt", {}, "asks for"), h("dd", {}, `${cores(pod.cpu)} cpu, ${bytes(pod.memory)} memory`)),
+    facts([["namespace", pod.namespace], ["workload", pod.workload], ["phase", pod.phase], ["node", pod.node ? link(nodePath(pod.node), pod.node) : "none"],
+      ["asks for", `${cores(pod.cpu)} cpu, ${bytes(pod.memory)} memory`]]),
     h("p", {}, link(podPath(pod.namespace, pod.name), pod.node ? "Why there?" : "Why nowhere?")),
     offered(`pod:${keyOf(pod)}`),
     labelsOf(pod),
@@ -239,7 +219,7 @@ export function nodeFacts(node, pods) {
 }
 
 export function labelsOf({ labels }) {
-  return h("details", {}, h("summary", {}, "Labels"), h("dl", {}, Object.entries(labels).map(([key, value]) => [h("dt", { class: "mono" }, key), h("dd", { class: "mono" }, value)])));
+  return h("details", {}, h("summary", {}, "Labels"), facts(Object.entries(labels), { class: "mono" }));
 }
 
 function nodeDetails(node, pods) {
@@ -255,19 +235,16 @@ function nodeDetails(node, pods) {
 function domainDetails(name, root, podsOf, to) {
   let domain = root;
   for (const each of name.split(",")) {
-    const value = each.slice(each.indexOf("=") + 1);
-    domain = domain.children.find((child) => child.name === value && child.key === each.slice(0, each.indexOf("="))) ?? domain;
+    const [key, value] = split(each, "=");
+    domain = domain.children.find((child) => child.name === value && child.key === key) ?? domain;
   }
   const nodes = allNodes(domain), pods = nodes.flatMap((node) => podsOf.get(node.name) ?? []);
-  const workloads = new Map();
-  for (const pod of pods) workloads.set(`${pod.namespace}/${pod.workload}`, (workloads.get(`${pod.namespace}/${pod.workload}`) ?? 0) + 1);
   return [
     h("h2", {}, domain.path.map(([key, value]) => `${shortKey(key)} ${value || "none"}`).join(", ")),
-    h("dl", {}, h("dt", {}, "nodes"), h("dd", {}, nodes.length), h("dt", {}, "pods"), h("dd", {}, pods.length)),
+    facts([["nodes", nodes.length], ["pods", pods.length]]),
     total("cpu", nodes, pods, cores), total("memory", nodes, pods, bytes),
     h("h3", {}, "Workloads"),
-    h("ul", { class: "plain" }, [...workloads].sort((a, b) => b[1] - a[1]).slice(0, 25).map(([workload, number]) =>
-      h("li", {}, `${number} × ${workload}`))),
+    h("ul", { class: "plain" }, tally(pods, workloadOf).slice(0, 25).map(([workload, number]) => h("li", {}, `${number} × ${workload}`))),
     offered(`domain:${name}`),
     h("p", {}, h("button", { type: "button", onclick: () => to({ at: "" }) }, "Back to the cluster")),
   ];

@@ -1,10 +1,10 @@
 // What would happen: changes are put together by clicking, the answer is the command's, and nothing is written.
 
-import { h, s, replace, exporting, same, plural, podLink, link, nodePath, table } from "./dom.js";
+import { h, s, replace, card, exporting, same, plural, podLink, link, nodePath, figures, table } from "./dom.js";
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
-import { imagined } from "./imagined.js";
+import { imagined, shareOfUse } from "./imagined.js";
 import { firstOffers, whatIfPath } from "./offers.js";
 
 const NODE = () => [...store.nodes.keys()];
@@ -39,7 +39,7 @@ export function whatIf(view, query, go) {
   if (!done.length) {
     const picture = imagined(null, done, state.at, choose);
     replace(answer,
-      h("section", { class: "card" }, h("h2", {}, "What if …"), h("div", { class: "offers" }, firstOffers().map(([words, change]) => link(whatIfPath([change]), words, { class: "offer" }))),
+      card("", "What if …", h("div", { class: "offers" }, firstOffers().map(([words, change]) => link(whatIfPath([change]), words, { class: "offer" }))),
         h("p", { class: "soft" }, "The answer says who moves, who finds no node, and what it does to every constraint. Nothing is changed.")),
       h("section", { class: "card" }, picture.element),
       same(`berth what-if --drain NODE --lose zone=a … ${store.given}`));
@@ -84,21 +84,25 @@ function outcome(found, picture) {
     h("section", { class: "card" }, h("div", { class: "beside" }, h("div", { class: "scroll" }, zones(found)), measures(found))),
     lost(found.unplaced.filter((each) => !each.waited), "that find no node any more", true),
     spreads(found),
-    found.moves.length > 0 && part(`${plural(found.moves.length, "pod")} on another node, or replaced`, table(["pod", "from", "to", "why there"],
-      found.moves.slice(0, 300).map((each) => [podLink(each.namespace, each.pod), place(each.from, each.fromZone), place(each.to, each.toZone), each.why ?? ""])), found.moves.length > 300 && `the first 300 of ${found.moves.length}`),
-    found.preempted.length > 0 && part("Preempted", table(["pod", "node", "by", "lands on"], found.preempted.map((each) => [podLink(each.namespace, each.pod), each.node, each.by, each.landsOn ?? "nowhere"]))),
-    found.broken.length > 0 && part("Rules newly broken", table(["pod", "node", "rule", "why"], found.broken.slice(0, 100).map((each) => [podLink(each.namespace, each.pod), each.node, each.rule, each.cause]))),
-    found.healed.length > 0 && part("Rules healed", table(["pod", "node", "rule"], found.healed.slice(0, 100).map((each) => [podLink(each.namespace, each.pod), each.node, each.rule]))),
-    found.rounds.length > 0 && part("The order a drain has to take", table(["round", "pods"], found.rounds.slice(0, 100).map((each) => [each.round, each.pods.join(", ")]))),
-    found.rollouts.length > 0 && part("The rollout, step by step", table(["step", "workload", "made", "removed", ""], found.rollouts.map((each) => [each.step, each.workload, each.created.join(", "), each.removed.join(", "), each.stuck ?? ""]))),
-    found.budgets.some((each) => each.blocks.length) && part("Budgets that do not allow it", table(["budget", "blocks"], found.budgets.filter((each) => each.blocks.length).map((each) => [`${each.namespace}/${each.name}`, each.blocks.join(", ")]))),
-    found.stays.length > 0 && part("What stays behind", table(["pod", "node", "why"], found.stays.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.node, each.why]))),
-    found.gone.length > 0 && part("Gone", table(["pod", "node", "why"], found.gone.slice(0, 200).map((each) => [`${each.namespace}/${each.pod}`, each.node ?? "", each.replacedBy ? `replaced by ${each.replacedBy}` : each.why]))),
-    found.localStorage.length > 0 && part("Local storage that is lost", table(["pod", "volumes"], found.localStorage.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.volumes.join(", ")]))),
+    listed(`${plural(found.moves.length, "pod")} on another node, or replaced`, ["pod", "from", "to", "why there"], found.moves, 300, (each) => [who(each), place(each.from, each.fromZone), place(each.to, each.toZone), each.why ?? ""],
+      found.moves.length > 300 && h("p", { class: "soft" }, `the first 300 of ${found.moves.length}`)),
+    listed("Preempted", ["pod", "node", "by", "lands on"], found.preempted, Infinity, (each) => [who(each), each.node, each.by, each.landsOn ?? "nowhere"]),
+    listed("Rules newly broken", ["pod", "node", "rule", "why"], found.broken, 100, (each) => [who(each), each.node, each.rule, each.cause]),
+    listed("Rules healed", ["pod", "node", "rule"], found.healed, 100, (each) => [who(each), each.node, each.rule]),
+    listed("The order a drain has to take", ["round", "pods"], found.rounds, 100, (each) => [each.round, each.pods.join(", ")]),
+    listed("The rollout, step by step", ["step", "workload", "made", "removed", ""], found.rollouts, Infinity, (each) => [each.step, each.workload, each.created.join(", "), each.removed.join(", "), each.stuck ?? ""]),
+    listed("Budgets that do not allow it", ["budget", "blocks"], found.budgets.filter((each) => each.blocks.length), Infinity, (each) => [`${each.namespace}/${each.name}`, each.blocks.join(", ")]),
+    listed("What stays behind", ["pod", "node", "why"], found.stays, 200, (each) => [who(each), each.node, each.why]),
+    listed("Gone", ["pod", "node", "why"], found.gone, 200, (each) => [`${each.namespace}/${each.pod}`, each.node ?? "", each.replacedBy ? `replaced by ${each.replacedBy}` : each.why]),
+    listed("Local storage that is lost", ["pod", "volumes"], found.localStorage, 200, (each) => [who(each), each.volumes.join(", ")]),
     lost(found.unplaced.filter((each) => each.waited), "that waited before and still do", false),
-    found.notes?.length > 0 && part("Notes", h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each)))),
+    found.notes?.length > 0 && card("", "Notes", h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each)))),
   ];
 }
+
+// A part with a table of the first things of a kind; none if there are no things.
+const listed = (title, heads, things, most, row, more) => things.length > 0 && card("", title, table(heads, things.slice(0, most).map(row)), more);
+const who = ({ namespace, pod }) => podLink(namespace, pod);
 
 // Pods that waited before are no news.
 function verdict({ ok, unplaced, broken, gone, stays, spread }) {
@@ -110,25 +114,23 @@ function verdict({ ok, unplaced, broken, gone, stays, spread }) {
 
 function lost(pods, words, open) {
   if (!pods.length) return null;
-  const rows = pods.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.from ?? "", each.message, each.help ?? ""]);
+  const rows = pods.slice(0, 200).map((each) => [who(each), each.from ?? "", each.message, each.help ?? ""]);
   return h("section", { class: `card ${open ? "bad" : ""}` }, h("details", { open }, h("summary", {}, h("h2", {}, `${plural(pods.length, "pod")} ${words}`)), table(["pod", "from", "why", "what would help"], rows),
     pods.length > 200 && h("p", { class: "soft" }, `the first 200 of ${pods.length}`)));
 }
 
-const part = (title, content, more) => h("section", { class: "card" }, h("h2", {}, title), content, more && h("p", { class: "soft" }, more));
 const place = (node, zone) => (node ? h("span", {}, link(nodePath(node), node), zone && h("span", { class: "soft" }, ` ${zone}`)) : "–");
 
 function measures({ measuresBefore: was, measures: is }) {
   const rows = [["pods on nodes", was.placed, is.placed], ["without a node", was.unplaced, is.unplaced], ["nodes used", was.nodesUsed, is.nodesUsed], ["worst skew", was.worstSkew, is.worstSkew]];
-  return table(["", { text: "before", right: true }, { text: "after", right: true }], rows);
+  return table(["", figures("before"), figures("after")], rows);
 }
 
 function spreads(found) {
   const changed = found.spread.filter((each) => JSON.stringify(each.before) !== JSON.stringify(each.after));
-  if (!changed.length) return null;
   const side = (state, limit) => (state ? h("span", { class: state.ok ? "good-text" : "bad-text" }, `${state.ok ? "✓" : "✕"} skew ${state.skew}/${limit}`, h("div", { class: "soft" }, Object.entries(state.counts).slice(0, 12).map(([name, number]) => `${name} ${number}`).join(", "))) : "–");
-  return part("Skews that change", table(["constraint", "before", "after"], changed.slice(0, 100).map((each) => [
-    h("span", {}, `${each.namespace}/${each.owner}`, h("div", { class: "soft" }, `by ${shortKey(each.topologyKey)}, ${each.hard ? "hard" : "soft"}`)), side(each.before, each.maxSkew), side(each.after, each.maxSkew)])));
+  return listed("Skews that change", ["constraint", "before", "after"], changed, 100, (each) => [
+    h("span", {}, `${each.namespace}/${each.owner}`, h("div", { class: "soft" }, `by ${shortKey(each.topologyKey)}, ${each.hard ? "hard" : "soft"}`)), side(each.before, each.maxSkew), side(each.after, each.maxSkew)]);
 }
 
 // Zones, or nodes where there are few, side by side: how full each is before and after.
@@ -144,7 +146,7 @@ function zones(found) {
       const x = left + side * (half + 20);
       svg.append(s("rect", { x, y, width: half, height: 18, rx: 3, fill: colors.sunk, stroke: colors.line }));
       if (!use) { svg.append(s("text", { x: x + 6, y: y + 13, class: "soft" }, side ? "gone" : "new")); return; }
-      const share = Math.min(1, Math.max(use.cpuAllocatable ? use.cpu / use.cpuAllocatable : 0, use.memoryAllocatable ? use.memory / use.memoryAllocatable : 0));
+      const share = Math.min(1, shareOfUse(use));
       svg.append(s("rect", { x, y, width: half * share, height: 18, rx: 3, fill: colors.accent, "fill-opacity": 0.45 }),
         s("text", { x: x + 6, y: y + 13 }, `${plural(use.pods, "pod")}, ${Math.round(100 * share)} %${half > 180 ? " asked for" : ""}`));
     });
