@@ -16,7 +16,6 @@ succeeds is the answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,30 +37,34 @@ _EXCHANGES = 256
 NO_COMBINATION = "no combination of feasible clusters satisfies all spread constraints"
 
 
-@dataclass(frozen=True, slots=True)
 class _Topology:
-    """A limit, and which of the ranked clusters are in which domain."""
+    """A limit, and which of the clusters in order are in which domain.
 
-    limit: SpreadLimit
-    inside: BoolArray
+    Attributes:
+        bounded: Whether the maximum can be exceeded at all.
+        covered: The domains of the clusters that are chosen.
+    """
+
+    def __init__(self, limit: SpreadLimit, inside: BoolArray) -> None:
+        self.limit = limit
+        self.inside = inside
+        self.bounded = limit.most < int(inside.any(axis=0).sum())
+        self.covered: BoolArray = np.zeros(inside.shape[1], dtype=np.bool_)
 
     @property
-    def bounded(self) -> bool:
-        """Whether the maximum can be exceeded at all."""
-        return self.limit.most < int(self.inside.any(axis=0).sum())
+    def missing(self) -> int:
+        """How many domains more the chosen clusters have to cover."""
+        return max(self.limit.least - int(self.covered.sum()), 0)
 
-    def within(self, covered: BoolArray) -> BoolArray:
-        """Which clusters may be added to a selection that covers this."""
-        number: Int64Array = (self.inside | covered).sum(axis=1)
+    def within(self) -> BoolArray:
+        """Which clusters may be chosen, too."""
+        number: Int64Array = (self.inside | self.covered).sum(axis=1)
         return number <= self.limit.most
 
-    def gain(self, covered: BoolArray) -> Int64Array:
+    def gain(self) -> Int64Array:
         """How many missing domains each cluster would add."""
-        missing = self.limit.least - int(covered.sum())
-        if missing <= 0:
-            return np.zeros(len(self.inside), dtype=np.int64)
-        added: Int64Array = (self.inside & ~covered).sum(axis=1)
-        return np.minimum(added, missing)
+        added: Int64Array = (self.inside & ~self.covered).sum(axis=1)
+        return np.minimum(added, self.missing)
 
 
 def select_by_cover(
@@ -71,11 +74,11 @@ def select_by_cover(
     demand: ReplicaDemand,
 ) -> IndexArray:
     """Positions of the selected clusters in the ranking."""
-    topologies = []
+    limited = []
     eligible = np.ones(len(ranking), dtype=np.bool_)
     for limit in limits:
         inside = limit.domains(ranking.clusters).inside[ranking.slots]
-        topologies.append(_Topology(limit, inside))
+        limited.append((limit, inside))
         eligible &= inside.any(axis=1)
         if int(inside.any(axis=0).sum()) < limit.least:
             raise too_few(limit.topology)
@@ -85,7 +88,7 @@ def select_by_cover(
     failure = PlacementError(SCHEDULER_ERROR, NO_COMBINATION)
     exchanges = _EXCHANGES
     for order, start in _orders(ranking, limits, cluster_limit, demand):
-        attempt = _Attempt(topologies, order[eligible[order]], cluster_limit)
+        attempt = _Attempt(limited, order[eligible[order]], cluster_limit)
         if not attempt.begin(start) or not attempt.cover():
             continue
         attempt.fill()
@@ -147,13 +150,11 @@ class _Attempt:
     """
 
     def __init__(
-        self, topologies: Sequence[_Topology], order: IndexArray, cluster_limit: SpreadLimit
+        self, limited: list[tuple[SpreadLimit, BoolArray]], order: IndexArray, cluster_limit: SpreadLimit
     ) -> None:
         self.chosen: list[int] = []
         self._order = order
-        self._topologies = [_Topology(t.limit, t.inside[order]) for t in topologies]
-        self._bounded = [t.bounded for t in self._topologies]
-        self._covered = [np.zeros(t.inside.shape[1], dtype=np.bool_) for t in self._topologies]
+        self._topologies = [_Topology(limit, inside[order]) for limit, inside in limited]
         self._left = np.ones(len(order), dtype=np.bool_)
         self._most = cluster_limit.most
 
@@ -169,13 +170,10 @@ class _Attempt:
 
     def cover(self) -> bool:
         """Choose clusters until every constraint has its least number of domains."""
-        while any(c.sum() < t.limit.least for t, c in self._with_covered()):
+        while any(topology.missing for topology in self._topologies):
             if len(self.chosen) >= self._most:
                 return False
-            gain: Int64Array = sum(
-                (t.gain(covered) for t, covered in self._with_covered()),
-                start=np.zeros(len(self._order), dtype=np.int64),
-            )
+            gain: Int64Array = np.sum([t.gain() for t in self._topologies if t.missing], axis=0)
             gain[~self._allowed()] = 0
             best = int(gain.argmax()) if len(gain) else 0
             if not len(gain) or not gain[best]:
@@ -185,7 +183,7 @@ class _Attempt:
 
     def fill(self) -> None:
         """Choose the next clusters in order, up to the maximum."""
-        if not any(self._bounded):
+        if not any(topology.bounded for topology in self._topologies):
             rest = np.flatnonzero(self._left)[: max(self._most - len(self.chosen), 0)]
             self.chosen += self._order[rest].tolist()
             self._left[rest] = False
@@ -231,18 +229,14 @@ class _Attempt:
         self.chosen.append(int(self._order[index]))
         self._left[index] = False
         new = False
-        for number, topology in enumerate(self._topologies):
-            covered = self._covered[number] | topology.inside[index]
-            new = new or bool((covered != self._covered[number]).any())
-            self._covered[number] = covered
+        for topology in self._topologies:
+            new = new or bool((topology.inside[index] & ~topology.covered).any())
+            topology.covered |= topology.inside[index]
         return new
 
     def _allowed(self) -> BoolArray:
         allowed = self._left.copy()
-        for (topology, covered), bounded in zip(self._with_covered(), self._bounded, strict=True):
-            if bounded:
-                allowed &= topology.within(covered)
+        for topology in self._topologies:
+            if topology.bounded:
+                allowed &= topology.within()
         return allowed
-
-    def _with_covered(self) -> list[tuple[_Topology, BoolArray]]:
-        return list(zip(self._topologies, self._covered, strict=True))
