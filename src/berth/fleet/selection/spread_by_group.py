@@ -238,7 +238,7 @@ class _Search:
         unit = 1 + sum(group.clusters for group in groups)
         heaviest = unit * (1 + sum(abs(group.weight) for group in groups))
         if len(groups) * (counted + 1) * (wanted + 1) > _MAX_STATES or heaviest > -_IMPOSSIBLE // 2:
-            return self._by_weight()
+            return self._first_to_suffice(sorted(groups, key=_heaviest_first)[:most])
         taken, clusters = (a.ravel() for a in np.indices((counted + 1, wanted + 1)))
         done: BoolArray = (taken >= least) & (clusters >= wanted)
         may_take = ~done & ((taken < counted) | (counted != most))
@@ -266,26 +266,20 @@ class _Search:
                 taken, clusters = taken + 1, clusters + group.clusters
         return found if self._suffices(taken, clusters) else []
 
-    def _by_weight(self) -> list[SpreadGroup]:
-        found: list[SpreadGroup] = []
-        clusters = 0
-        for group in sorted(self._groups, key=_heaviest_first)[: self._most]:
-            found.append(group)
-            clusters += group.clusters
-            if self._suffices(len(found), clusters):
-                return found
-        return []
-
     def would_find(self, groups: list[SpreadGroup]) -> bool:
         """Whether the search ends with exactly these groups, and not with fewer of them."""
-        clusters = 0
         chosen = set(groups)
-        ordered = [g for g in self._groups if g in chosen]
-        for taken, group in enumerate(ordered, start=1):
+        ordered = [group for group in self._groups if group in chosen]
+        return self._first_to_suffice(ordered) == ordered
+
+    def _first_to_suffice(self, groups: list[SpreadGroup]) -> list[SpreadGroup]:
+        """As many of these groups, from the first on, as suffice; none if not even all do."""
+        clusters = 0
+        for taken, group in enumerate(groups, start=1):
             clusters += group.clusters
             if self._suffices(taken, clusters):
-                return taken == len(ordered)
-        return False
+                return groups[:taken]
+        return []
 
     def _suffices(self, taken: int, clusters: int) -> bool:
         return clusters >= self._clusters and self._least <= taken <= self._most
