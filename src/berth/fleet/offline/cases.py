@@ -16,7 +16,14 @@ from berth.fleet.placement.fleet import Fleet, PlacementDecision
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.fleet.state.strategy import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
-from berth.kube.karmada import Binding, MemberCluster, Placement, WorkloadAffinityGroups, binding_name
+from berth.kube.karmada import (
+    Binding,
+    MemberCluster,
+    Placement,
+    TargetCluster,
+    WorkloadAffinityGroups,
+    binding_name,
+)
 from berth.kube.objects import Struct
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
@@ -122,35 +129,23 @@ def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[s
 
 
 def _verdict(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
-    names, attempt = fleet.clusters.names, decision.decisive
+    names, attempt, error = fleet.clusters.names, decision.decisive, decision.error
     refused = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
-    verdict: dict[str, Any] = {
+    targets, observed = decision.targets, binding.status.scheduler_observing_affinity_name or ""
+    several = bool((binding.spec.placement or Placement()).cluster_affinities)
+    if several and targets is not None:
+        observed = attempt.affinity_name
+    written = decision.kept(binding, fleet.clusters, fleet.options) if targets is None else targets
+    return {
         "feasible": sorted(names[slot] for slot in np.flatnonzero(attempt.feasible)),
         "rejected": {names[slot]: sorted(attempt.reasons(int(slot))) for slot in refused},
         "selected": sorted(attempt.selection.names) if attempt.selection is not None else None,
-        "result": _by_name(decision),
-        "error": None,
+        "result": None if targets is None else _by_name(targets),
+        "error": None if error is None else {"class": error.reason, "message": error.message},
+        **({"affinityName": attempt.affinity_name} if several else {}),
+        "written": {"clusters": _by_name(written), "observedAffinityName": observed},
     }
-    if decision.error is not None:
-        verdict["error"] = {"class": decision.error.reason, "message": decision.error.message}
-    placement = binding.spec.placement or Placement()
-    if placement.cluster_affinities:
-        verdict["affinityName"] = attempt.affinity_name
-    verdict["written"] = _written(fleet, binding, decision)
-    return verdict
 
 
-def _by_name(decision: PlacementDecision) -> dict[str, int] | None:
-    return None if decision.targets is None else {t.name: t.replicas for t in decision.targets}
-
-
-def _written(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
-    """What a scheduler would write to the binding."""
-    observed = binding.status.scheduler_observing_affinity_name or ""
-    placement = binding.spec.placement or Placement()
-    result = _by_name(decision)
-    if result is not None:
-        name = decision.decisive.affinity_name if placement.cluster_affinities else observed
-        return {"clusters": result, "observedAffinityName": name}
-    kept = decision.kept(binding, fleet.clusters, fleet.options)
-    return {"clusters": {t.name: t.replicas for t in kept}, "observedAffinityName": observed}
+def _by_name(targets: Iterable[TargetCluster]) -> dict[str, int]:
+    return {target.name: target.replicas for target in targets}

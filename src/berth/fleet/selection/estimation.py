@@ -9,6 +9,7 @@ The reports are kept as integer columns; a cluster is read again only when it ch
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import lru_cache
 
 import numpy as np
@@ -55,10 +56,10 @@ class Room(ClusterColumns):
         super().__init__()
         self.pods: Int64Array = np.zeros(0, dtype=np.int64)
         self.modelled: BoolArray = np.zeros(0, dtype=np.bool_)
-        self._free: dict[str, Int64Array] = {}
+        self._free: dict[str, Int64Array] = defaultdict(lambda: np.zeros_like(self.pods))
         # Slot x grade: how many nodes, and for each resource how much one of them has.
         self._nodes: Int64Array = np.zeros((0, 1), dtype=np.int64)
-        self._sizes: dict[str, Int64Array] = {}
+        self._sizes: dict[str, Int64Array] = defaultdict(lambda: np.zeros_like(self._nodes))
 
     def available(self, request: ResourceList) -> Int64Array:
         """Slot -> how many replicas fit of which each requests this."""
@@ -101,10 +102,7 @@ class Room(ClusterColumns):
         self.pods[slot] = _allowed_pods(summary)
         allocated, allocating = summary.allocated or _EMPTY, summary.allocating or _EMPTY
         for name, raw in (summary.allocatable or _EMPTY).items():
-            column = self._free.get(name)
-            if column is None:
-                column = self._free[name] = np.zeros(self.pods.size, dtype=np.int64)
-            column[slot] = _left(name, raw, allocated.get(name), allocating.get(name))
+            self._free[name][slot] = _left(name, raw, allocated.get(name), allocating.get(name))
         if summary.allocatable_modelings:
             self._read_models(slot, view.spec.resource_models or [], summary.allocatable_modelings)
 
@@ -122,10 +120,7 @@ class Room(ClusterColumns):
         for column, (grade, model) in enumerate(by_grade.items()):
             self._nodes[slot, column] = counts.get(grade, 0)
             for name, size in {r.name or "": r.min for r in model.ranges or ()}.items():
-                sizes = self._sizes.get(name)
-                if sizes is None:
-                    sizes = self._sizes[name] = np.zeros_like(self._nodes)
-                sizes[slot, column] = _requested(name, size) if size is not None else 0
+                self._sizes[name][slot, column] = _requested(name, size) if size is not None else 0
 
     def _forget(self, slot: int) -> None:
         self.pods[slot] = 0
@@ -136,14 +131,14 @@ class Room(ClusterColumns):
 
     def _grow(self, size: int) -> None:
         self.pods, self.modelled = grown(self.pods, size), grown(self.modelled, size)
-        self._free = {name: grown(column, size) for name, column in self._free.items()}
+        self._free.update({name: grown(column, size) for name, column in self._free.items()})
         self._nodes = grown(self._nodes.T, size).T
-        self._sizes = {name: grown(sizes.T, size).T for name, sizes in self._sizes.items()}
+        self._sizes.update({name: grown(sizes.T, size).T for name, sizes in self._sizes.items()})
 
     def _widen(self, grades: int) -> None:
         if grades > self._nodes.shape[1]:
             self._nodes = grown(self._nodes, grades)
-            self._sizes = {name: grown(sizes, grades) for name, sizes in self._sizes.items()}
+            self._sizes.update({name: grown(sizes, grades) for name, sizes in self._sizes.items()})
 
 
 @lru_cache(maxsize=16384)
