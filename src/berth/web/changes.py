@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 from collections import deque
@@ -115,11 +116,8 @@ class ChangeStream:
 
     def _after(self, number: int) -> list[tuple[int, bytes]]:
         """The messages after a position, up to the size of a piece."""
-        newer: list[tuple[int, bytes]] = []
-        for each in reversed(self._kept):  # most readers lack only the newest ones
-            if each[0] <= number:
-                break
-            newer.append(each)
+        # From the end: most readers lack only the newest ones.
+        newer = list(itertools.takewhile(lambda each: each[0] > number, reversed(self._kept)))
         found: list[tuple[int, bytes]] = []
         size = 0
         while newer and size < _PIECE:

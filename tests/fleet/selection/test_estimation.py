@@ -113,7 +113,7 @@ def test_changes_are_noticed() -> None:
     binding = WEB.request(cpu=1).build()
 
     def now() -> list[int]:
-        found: list[int] = estimate(clusters, binding)[: len(clusters)].tolist()
+        found: list[int] = estimate(clusters, binding)[: len(clusters.names)].tolist()
         return found
 
     assert now() == [2, 1000, 1000, 1000]

@@ -9,7 +9,7 @@ from dataclasses import replace as changed
 from msgspec.structs import replace
 
 from berth.fleet.placement.fleet import Fleet, PlacementDecision
-from berth.fleet.state.strategy import replicas_changed, reschedule_required
+from berth.fleet.state.strategy import priority_of, replicas_changed, reschedule_required
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import PODS
 from berth.kube.karmada import Binding, MemberCluster, Placement, TargetCluster
@@ -49,8 +49,7 @@ class FleetWorkload:
 
     @property
     def priority(self) -> int:
-        wish = self.binding.spec.schedule_priority
-        return (wish.priority if wish is not None else None) or 0
+        return priority_of(self.binding)
 
     @property
     def targets(self) -> Sequence[TargetCluster]:
@@ -86,12 +85,8 @@ def simulate(
     """Place what is not placed: the highest priority first, then in the given order.
 
     What is placed stays, unless its replicas changed or a reschedule is due. What fits nowhere is tried again
-    after others were placed, except in Karmada's way.
-
-    Args:
-        simulation: Its fleet and workloads are changed.
-        asked: Stop when this one is decided: the fleet is then as that decision found it.
-        progress: Told how many bindings are placed, and how many there are.
+    after others were placed, except in Karmada's way. It ends when `asked` is decided: the fleet is then as
+    that decision found it.
     """
     fleet, retry = simulation.fleet, not simulation.fleet.options.compat
     for workload in simulation.workloads:

@@ -222,11 +222,7 @@ class BindingRecord:
 
     def validate(self) -> None:
         """Check that what is known fits the phase."""
-        checks = {
-            "it is claiming without a claim": (self.phase is CLAIMING) == (self.claim is not None),
-            "it is writing nothing": (self.phase is WRITING) == (self.write is not None),
-            "its write is not under way": self.phase is not WRITING or self.request > 0,
-            "it follows for no reason": self.phase is not FOLLOWING or bool(self.forced),
-        }
-        for problem, holds in checks.items():
-            expect(holds, problem, self)
+        expect((self.phase is CLAIMING) == (self.claim is not None), "it is claiming without a claim", self)
+        expect((self.phase is WRITING) == (self.write is not None), "it is writing nothing", self)
+        expect(self.phase is not WRITING or self.request > 0, "its write is not under way", self)
+        expect(self.phase is not FOLLOWING or bool(self.forced), "it follows for no reason", self)

@@ -233,8 +233,8 @@ class FleetCache:
         before = self._policies.pop(key, None)
         after = None
         if annotations is not None:
-            said = annotations.get(WORKLOAD_AFFINITY_ANNOTATION)
-            after = self._policies[key] = {} if said is None else {WORKLOAD_AFFINITY_ANNOTATION: said}
+            kept = annotations.keys() & {WORKLOAD_AFFINITY_ANNOTATION}
+            after = self._policies[key] = {name: annotations[name] for name in kept}
         return set() if before == after else self._reindex(self._by_policy.get(key, ()))
 
     def _workload_changed(self, event: Event, *, gone: bool) -> set[Key]:

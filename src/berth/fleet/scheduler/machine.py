@@ -24,6 +24,7 @@ from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
 from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.index import HOME, LEAVING, IndexedWorkload
+from berth.fleet.state.strategy import priority_of
 from berth.kube.api_resources import BINDINGS, CLUSTERS, NAMESPACES, Resource
 from berth.kube.karmada import Binding, Placement, TargetCluster
 from berth.kube.objects import Key, RawObject
@@ -173,10 +174,8 @@ class FleetScheduler:
         for key in self._state.queue.take(now):
             binding = self.cache.bindings.get(key)
             if binding is not None:
-                priority = binding.spec.schedule_priority
-                rank = -((priority.priority if priority is not None else None) or 0)
                 self._count += 1
-                heapq.heappush(self._ready, (rank, self._count, key))
+                heapq.heappush(self._ready, (-priority_of(binding), self._count, key))
 
     def _step(self, key: Key, now: float) -> Action | None:
         """The next request for a binding, if it needs one."""

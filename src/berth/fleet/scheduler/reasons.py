@@ -158,8 +158,6 @@ class ChangedClusters:
         if not asked:
             return True
         key = msgspec.json.encode(asked)
-        found = known.get(key)
-        if found is None:
-            found = any(bool((matching(self._clusters, affinity) & changed).any()) for affinity in asked)
-            known[key] = found
-        return found
+        if key not in known:
+            known[key] = any((matching(self._clusters, affinity) & changed).any() for affinity in asked)
+        return known[key]

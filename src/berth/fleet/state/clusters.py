@@ -48,9 +48,6 @@ class Clusters:
         for cluster in clusters:
             self.set(cluster)
 
-    def __len__(self) -> int:
-        return len(self.names)
-
     @property
     def size(self) -> int:
         """The length of every column."""
@@ -88,7 +85,7 @@ class Clusters:
                 self.changed_at = grown(self.changed_at, 2 * self.changed_at.size)
         return slot
 
-    def set(self, cluster: MemberCluster) -> int:
+    def set(self, cluster: MemberCluster) -> None:
         slot = self.slot(cluster.metadata.name or "")
         before = self.views[slot]
         self.shape += before is None or _shape(before) != _shape(cluster)
@@ -96,7 +93,6 @@ class Clusters:
         self.exists[slot] = True
         self.deleting[slot] = cluster.metadata.deletion_timestamp is not None
         self._changed(slot)
-        return slot
 
     def remove(self, name: str) -> None:
         slot = self.slot_of.get(name)

@@ -167,10 +167,10 @@ class BindingIndex:
         self._place(entry, places)
         return entry
 
-    def remove(self, key: Key) -> IndexedWorkload | None:
+    def remove(self, key: Key) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
-            return None
+            return
         self._place(entry, NOWHERE)
         self._unlabel(entry)
         for term in dict.fromkeys(entry.used):
@@ -178,7 +178,6 @@ class BindingIndex:
             if term not in self._users:
                 del self._counts[term]
                 self._matching.drop_term(term)
-        return entry
 
     def _place(self, entry: IndexedWorkload, places: BindingPlaces) -> None:
         before, entry.places = entry.places, places

@@ -75,6 +75,11 @@ def is_workload(spec: BindingSpec) -> bool:
     return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
 
 
+def priority_of(binding: Binding) -> int:
+    wish = binding.spec.schedule_priority
+    return (wish.priority if wish is not None else None) or 0
+
+
 def replicas_changed(spec: BindingSpec, placement: Placement) -> bool:
     """Whether a binding has other replicas than its clusters were given."""
     strategy = placement.replica_scheduling
