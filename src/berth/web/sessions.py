@@ -10,9 +10,9 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -76,11 +76,7 @@ class Sessions:
         if self._token and self.takes_token(headers):
             token = headers["authorization"].partition(" ")[2]
             return hmac.compare_digest(token.strip().encode(), self._token.encode())
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE.format(port=port))
-        except CookieError:
-            return False
-        return found is not None and found.value in self._cookies
+        return cookie_parser(headers.get("cookie", "")).get(COOKIE.format(port=port)) in self._cookies
 
 
 class Guard:
