@@ -63,11 +63,8 @@ function header() {
 }
 
 function notices() {
-  const { source, refused, failed } = store, said = [];
-  if (source.trouble) said.unshift(`What is shown may be old: ${source.trouble}`);
-  if (refused) said.unshift(refused);
-  else if (!store.connected) said.unshift("The connection to Berth is lost; the page goes on where it was as soon as it is back.");
-  if (failed) said.unshift(failed);
+  const { source } = store, lost = !store.connected && "The connection to Berth is lost; the page goes on where it was as soon as it is back.";
+  const said = [store.failed, store.refused || lost, source.trouble && `What is shown may be old: ${source.trouble}`].filter(Boolean);
   const news = JSON.stringify([said, source.missing]);
   if (news === noticed) return; // whoever reads it is left alone
   noticed = news;

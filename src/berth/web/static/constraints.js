@@ -4,8 +4,8 @@ import { h, s, update, search, exporting, same, plural, select, svgText, nodeLin
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
+import { ORDER } from "./counting.js";
 
-const ORDER = new Intl.Collator("en", { numeric: true });
 const KINDS = { spread: "spread", "anti-affinity": "apart" };
 
 export function constraints(view, query, go) {

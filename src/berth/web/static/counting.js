@@ -1,4 +1,6 @@
-// Things put together by name and counted, and names taken apart.
+// Things put together by name, put in order and counted, and names taken apart.
+
+export const ORDER = new Intl.Collator("en", { numeric: true });
 
 export function grouped(things, nameOf) {
   const found = new Map();

@@ -1,5 +1,7 @@
 // Where everything goes: domains within domains, nodes in them, pods in those; sizes follow the number of nodes.
 
+import { grouped, ORDER } from "./counting.js";
+
 // Few nodes are drawn with their names and pods, one below the other as far as it takes: pods with their names where
 // there is room for that, else as squares. `pods` are the sizes, the best first; `name` is the least width of a name.
 const square = (pod) => ({ pod, gap: Math.round(pod / 5) });
@@ -13,26 +15,12 @@ const HEAD = 20, PAD = 7, SPACE = 8, NONE = "";
 // Many nodes are cells that fit the screen; as long as cells are large enough they show their pods.
 const SMALLEST = 6, LARGEST = 64, WITH_PODS = 22;
 
-export function domainsOf(nodes, keys) {
-  const root = { name: "", key: "", path: [], children: new Map(), nodes: [] };
-  for (const node of nodes) {
-    let at = root;
-    for (const key of keys) {
-      const name = node.labels[key] ?? NONE;
-      if (!at.children.has(name)) at.children.set(name, { name, key, path: [...at.path, [key, name]], children: new Map(), nodes: [] });
-      at = at.children.get(name);
-    }
-    at.nodes.push(node);
-  }
-  return sorted(root);
-}
-
-function sorted(domain) {
-  const order = new Intl.Collator("en", { numeric: true });
-  domain.children = [...domain.children.values()].sort((a, b) => (a.name === NONE) - (b.name === NONE) || order.compare(a.name, b.name));
-  domain.children.forEach(sorted);
-  domain.nodes.sort((a, b) => order.compare(a.name, b.name));
-  return domain;
+// The domain of all nodes, with domains by the first key in it, by the next key in those; the innermost have the nodes.
+export function domainsOf(nodes, [key, ...keys], path = []) {
+  const [own, name] = path.at(-1) ?? ["", ""], order = (a, b) => ORDER.compare(a.name, b.name);
+  if (key === undefined) return { name, key: own, path, children: [], nodes: nodes.toSorted(order) };
+  const children = [...grouped(nodes, (node) => node.labels[key] ?? NONE)].map(([value, those]) => domainsOf(those, keys, [...path, [key, value]]));
+  return { name, key: own, path, children: children.sort((a, b) => (a.name === NONE) - (b.name === NONE) || order(a, b)), nodes: [] };
 }
 
 export function allNodes(domain) {

@@ -20,13 +20,7 @@ export class CanvasPainter {
     if (radius && c.roundRect) c.roundRect(x, y, w, h, radius);
     else c.rect(x, y, w, h);
     if (fill) { c.fillStyle = fill; c.fill(); }
-    if (stroke) {
-      c.setLineDash(dash ?? []);
-      c.lineWidth = line;
-      c.strokeStyle = stroke;
-      c.stroke();
-      c.setLineDash([]);
-    }
+    if (stroke) this.#stroke(stroke, line, dash);
   }
 
   line(x1, y1, x2, y2, stroke, width = 1) {
@@ -34,9 +28,14 @@ export class CanvasPainter {
     c.beginPath();
     c.moveTo(x1, y1);
     c.lineTo(x2, y2);
-    c.lineWidth = width;
-    c.strokeStyle = stroke;
-    c.stroke();
+    this.#stroke(stroke, width);
+  }
+
+  #stroke(stroke, width, dash = []) {
+    this.context.setLineDash(dash);
+    this.context.lineWidth = width;
+    this.context.strokeStyle = stroke;
+    this.context.stroke();
   }
 
   text(x, y, text, { fill, size = 12, weight = 400, room = Infinity, align = "left" }) {

@@ -122,13 +122,8 @@ class Store extends EventTarget {
   }
 
   labelKeys() {
-    const values = new Map();
-    for (const node of this.nodes.values())
-      for (const [key, value] of Object.entries(node.labels)) {
-        if (!values.has(key)) values.set(key, new Set());
-        values.get(key).add(value);
-      }
-    return values;
+    const labels = grouped([...this.nodes.values()].flatMap((node) => Object.entries(node.labels)), ([key]) => key);
+    return new Map([...labels].map(([key, those]) => [key, new Set(those.map(([, value]) => value))]));
   }
 }
 
