@@ -159,10 +159,8 @@ class GroupClaims:
             case ClaimStep.CREATE | ClaimStep.TAKE:
                 if outcome.ok:
                     record.grant_claim(claim_name(claim.rule))
-                elif outcome.exists or outcome.conflict:
-                    claim.step = ClaimStep.READ
                 else:
-                    claim.step = ClaimStep.WAIT
+                    claim.step = ClaimStep.READ if outcome.exists or outcome.conflict else ClaimStep.WAIT
             case ClaimStep.READ:
                 self._read(record, claim, outcome)
             case ClaimStep.LOOK:

@@ -99,12 +99,8 @@ def select_by_group(
     if len(members.names) < limit.least:
         raise too_few(limit.topology)
     weights = members.weights(ranking, limit, cluster_limit, demand).tolist()
-    groups = [
-        SpreadGroup(name, size, weight, index)
-        for index, (name, size, weight) in enumerate(
-            zip(members.names, members.sizes.tolist(), weights, strict=True)
-        )
-    ]
+    described = zip(members.names, members.sizes.tolist(), weights, range(len(weights)), strict=True)
+    groups = [SpreadGroup(*each) for each in described]
     chosen = best_groups(groups, limit.least, limit.most, cluster_limit.least)
     if not chosen:
         raise PlacementError(SCHEDULER_ERROR, TOO_FEW_CLUSTERS)
