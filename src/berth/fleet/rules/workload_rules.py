@@ -53,13 +53,9 @@ def preference(
 def peer_near(
     query: PlacementQuery, peers: Iterable[IndexedWorkload], topology: str, clusters: int
 ) -> Callable[[int], str]:
-    """Names a peer in the same domain as a cluster; the peers are searched once, when first needed.
+    """Names a peer in the same domain as a cluster; no binding is its own peer.
 
-    Args:
-        query: The binding that is being placed, which is not its own peer.
-        peers: The workloads to search.
-        topology: The topology whose domains count.
-        clusters: On how many clusters there are peers.
+    The peers, who are on so many `clusters`, are searched once, when first needed.
     """
 
     @cache

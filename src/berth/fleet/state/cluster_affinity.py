@@ -145,11 +145,8 @@ def term_named(placement: Placement, name: str) -> ClusterAffinityTerm | None:
 def affinity_tiers(spec: BindingSpec, name: str) -> Sequence[ClusterAffinity]:
     """The affinities of which a cluster must match one, the preferred first; none if every cluster will do.
 
-    A resource without replicas takes no room, so it never overflows.
-
-    Args:
-        spec: Of the binding that is placed.
-        name: The term of clusterAffinities that is tried.
+    `name` is the term of clusterAffinities that is tried. What has no replicas takes no room, so it never
+    overflows.
     """
     placement = spec.placement or Placement()
     if placement.cluster_affinity is not None:

@@ -1,6 +1,6 @@
 // Every spread constraint and required anti-affinity as a strip: how many pods in each domain, and what is allowed.
 
-import { h, s, update, search, exporting, same, plural, select, svgText, nodeLinks } from "./dom.js";
+import { h, s, update, search, exporting, same, plural, select, sheet, svgText, nodeLinks } from "./dom.js";
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
@@ -68,10 +68,10 @@ function title(domain) {
 }
 
 function drawing(shown) {
-  const colors = theme(), width = 900;
-  const svg = s("svg", { width, "font-family": "system-ui, sans-serif" });
-  let y = 12;
-  for (const each of shown.slice(0, 200)) {
+  const colors = theme(), width = 900, drawn = shown.slice(0, 200);
+  const svg = sheet(width, 12 + 88 * drawn.length, colors.card);
+  drawn.forEach((each, line) => {
+    const y = 12 + 88 * line;
     svg.append(s("text", { x: 8, y: y + 12, "font-size": 13, "font-weight": 600, fill: colors.text }, `${each.namespace}/${each.owner} by ${shortKey(each.topologyKey)}`),
       s("text", { x: width - 8, y: y + 12, "font-size": 12, "text-anchor": "end", fill: each.ok ? colors.good : colors.bad }, each.kind === "spread" ? `skew ${each.skew} / ${each.limit}` : each.ok ? "apart" : "together"));
     const domains = each.domains.slice(0, 30), most = Math.max(1, ...domains.map((domain) => domain.pods)), step = (width - 16) / domains.length;
@@ -80,10 +80,6 @@ function drawing(shown) {
       svg.append(s("rect", { x: 8 + i * step, y: y + 60 - tall, width: Math.max(step - 3, 1), height: tall, fill: domain.broken ? colors.bad : colors.accent }),
         s("text", { x: 8 + i * step + 2, y: y + 73, "font-size": 9, fill: colors.soft }, `${domain.name} ${domain.pods}`.slice(0, Math.max(2, Math.floor(step / 5)))));
     });
-    y += 88;
-  }
-  svg.setAttribute("height", y);
-  svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
-  svg.prepend(s("rect", { width, height: y, fill: colors.card }));
+  });
   return svgText(svg);
 }

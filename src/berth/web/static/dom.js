@@ -148,6 +148,10 @@ export function meter(label, used, total, text) {
     h("div", { class: "soft" }, `${label}: ${text}`), h("div", { class: "meter" }, h("i", { style: { width: `${share}%` } })));
 }
 
+// A drawing to be kept by itself, with its background.
+export const sheet = (width, height, fill, attributes, ...children) =>
+  s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif", ...attributes }, s("rect", { width, height, fill }), children);
+
 export function svgText(element) {
   const copy = element.cloneNode(true);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -165,9 +169,6 @@ export function wordsSvg(element) {
     for (let rest = text; rest; rest = rest.slice(130)) lines.push([rest.slice(0, 130), bold]);
   }
   const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(name).trim();
-  const height = 20 * lines.length + 20;
-  const svg = s("svg", { width: 1000, height, viewBox: `0 0 1000 ${height}`, "font-family": "system-ui, sans-serif", "font-size": 13 },
-    s("rect", { width: 1000, height, fill: color("--card") }),
-    lines.map(([text, bold], i) => s("text", { x: 12, y: 24 + 20 * i, fill: color("--text"), "font-weight": bold ? 600 : 400 }, text)));
-  return svgText(svg);
+  return svgText(sheet(1000, 20 * lines.length + 20, color("--card"), { "font-size": 13 },
+    lines.map(([text, bold], i) => s("text", { x: 12, y: 24 + 20 * i, fill: color("--text"), "font-weight": bold ? 600 : 400 }, text))));
 }

@@ -1,6 +1,6 @@
 // The cluster as it is, and as it would be, side by side: every node at the same place in both pictures.
 
-import { h, s, replace, plural, svgText } from "./dom.js";
+import { h, s, replace, plural, sheet, svgText } from "./dom.js";
 import { store, longKey } from "./store.js";
 import { theme, onTheme } from "./colors.js";
 import { grouped } from "./counting.js";
@@ -95,7 +95,7 @@ function both(pictures, sides, how) {
   });
   const widths = pictures.map((picture) => sizeOf(picture)[0]), height = top + Math.max(...pictures.map((picture) => sizeOf(picture)[1]));
   const width = widths.reduce((sum, each) => sum + each, 0);
-  const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif", "font-size": 13 }, s("rect", { width, height, fill: colors.card }));
+  const svg = sheet(width, height, colors.card, { "font-size": 13 });
   let x = 0;
   drawings.forEach((drawing, i) => {
     drawing.setAttribute("x", x);

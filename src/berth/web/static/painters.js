@@ -1,6 +1,6 @@
 // Two ways to draw the same picture: on a canvas, which stays fluid with thousands of nodes, and as SVG to keep.
 
-import { s, svgText } from "./dom.js";
+import { s, sheet, svgText } from "./dom.js";
 
 export class CanvasPainter {
   constructor(canvas, width, height) {
@@ -49,8 +49,7 @@ export class CanvasPainter {
 
 export class SvgPainter {
   constructor(width, height, background) {
-    this.svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" },
-      s("rect", { width, height, fill: background }));
+    this.svg = sheet(width, height, background);
   }
 
   rect(x, y, w, h, { fill = "none", stroke, line = 1, radius = 0, dash }) {
