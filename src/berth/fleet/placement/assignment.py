@@ -101,19 +101,18 @@ class _Work:
         assigned = int(present.sum())
         if reschedule_required(self.binding):
             room = selection.allocatable + present
-            return self._spread(selection, replicas, room, None, "failed to do fresh scale")
+            return self._spread(selection, replicas, room, np.zeros_like(room), "failed to do fresh scale")
         if assigned > replicas:
             # Ties stay in the order in which they are listed.
             listed = self._as_listed(selection)
-            return self._spread(listed, replicas, self._present(listed), None, "failed to scale down")
+            room = self._present(listed)
+            return self._spread(listed, replicas, room, np.zeros_like(room), "failed to scale down")
         if assigned < replicas:
             more = replicas - assigned
             return self._spread(selection, more, selection.allocatable, present, "failed to scale up")
         return _targets(selection, present)
 
     def _present(self, selection: ClusterSelection) -> Int64Array:
-        if not self.binding.spec.clusters:
-            return np.zeros(len(selection), dtype=np.int64)
         return current_replicas(selection.clusters, self.binding)[selection.slots]
 
     def _as_listed(self, selection: ClusterSelection) -> ClusterSelection:
@@ -124,7 +123,7 @@ class _Work:
         return selection.take(np.fromiter(listed, dtype=np.intp))
 
     def _spread(
-        self, selection: ClusterSelection, replicas: int, room: Int64Array, keep: Int64Array | None, step: str
+        self, selection: ClusterSelection, replicas: int, room: Int64Array, keep: Int64Array, step: str
     ) -> list[TargetCluster]:
         """Divide replicas in proportion to the room, on top of those to `keep`."""
         total = int(room.sum())
@@ -132,21 +131,17 @@ class _Work:
             message = f"{step}: Clusters available replicas {total} are not enough to schedule."
             raise PlacementError(UNSCHEDULABLE, message)
         if self.strategy.kind == AGGREGATED:
-            used = _fewest(replicas, room, keep)
-            room = np.where(used, room, 0)
-        shares = self._divided(selection, replicas, room)
-        return _targets(selection, shares if keep is None else shares + keep)
+            room = np.where(_fewest(replicas, room, keep), room, 0)
+        return _targets(selection, self._divided(selection, replicas, room) + keep)
 
     def _divided(self, selection: ClusterSelection, replicas: int, weights: Int64Array) -> Int64Array:
         ranks = name_ranks(selection.clusters)[selection.slots]
         return divide(replicas, weights, ranks, self.binding.spec.resource.uid or "")
 
 
-def _fewest(replicas: int, room: Int64Array, keep: Int64Array | None) -> BoolArray:
+def _fewest(replicas: int, room: Int64Array, keep: Int64Array) -> BoolArray:
     """The clusters that have enough room together: those in use before others, then the roomiest first."""
-    order: IndexArray = np.argsort(-room, kind="stable")
-    if keep is not None:
-        order = order[np.argsort(keep[order] <= 0, kind="stable")]
+    order: IndexArray = np.lexsort((-room, keep <= 0))
     number = int(np.searchsorted(np.cumsum(room[order]), replicas)) + 1
     used = np.zeros(len(room), dtype=np.bool_)
     used[order[:number]] = True

@@ -75,9 +75,7 @@ def ranked(
     """The feasible clusters by tier, score, room and name."""
     slots = np.flatnonzero(feasible)
     allocatable = estimate(clusters, binding)[slots]
-    available = allocatable
-    if binding.spec.clusters:
-        available = allocatable + current_replicas(clusters, binding)[slots]
+    available = allocatable + current_replicas(clusters, binding)[slots]
     affinities = affinity_tiers(binding.spec, affinity_name)
     tier = np.zeros(len(slots), dtype=np.int64)
     if len(affinities) > 1:
