@@ -262,7 +262,7 @@ def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[_Change]:
         yield f"without the anti-affinity to {_spelled(term)}", {key: mine, **variants}
     for peer, theirs in peers.items():
         if any(term not in own for term in _terms(theirs)):
-            words = f"without the anti-affinity of {'/'.join(filter(None, peer))}"
+            words = f"without the anti-affinity of {fleet.known(peer).entry.name}"
             yield words, {peer: _placed(theirs, workload_anti_affinity=None)}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace as changed
 from msgspec.structs import replace
 
 from berth.fleet.placement.fleet import Fleet, PlacementDecision
+from berth.fleet.state.index import spelled
 from berth.fleet.state.strategy import priority_of, replicas_changed, reschedule_required
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import PODS
@@ -45,7 +46,7 @@ class FleetWorkload:
 
     @property
     def name(self) -> str:
-        return "/".join(filter(None, self.key))
+        return spelled(self.key)
 
     @property
     def priority(self) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_state import BindingPurpose, BindingRecord, ClaimStep
-from berth.fleet.scheduler.group_claims import RETRY, holder, holder_of
+from berth.fleet.scheduler.group_claims import RETRY, holder_of
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.state import FleetSchedulerState
+from berth.fleet.state.index import spelled
 from berth.kube.karmada import Binding
 from berth.kube.well_known import SCHEDULER_ERROR
 from berth.machines.contract import Action, Outcome
@@ -56,7 +57,7 @@ class BindingAnswers:
         if claim is not None:
             self._complain(record, claim.problem, outcome.at)
             if claim.step is ClaimStep.WAIT and record.condition is None:
-                first = holder(holder_of(claim.lease)) if claim.lease is not None else ""
+                first = spelled(holder_of(claim.lease)) if claim.lease is not None else ""
                 record.condition = patches.waiting(self._state.cache.bindings[record.key], first)
             pause = RETRY if claim.step is ClaimStep.WAIT and record.condition is None else 0.0
         self._state.queue.add_at(record.key, outcome.at + pause)

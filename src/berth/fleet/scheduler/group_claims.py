@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from berth.fleet.scheduler.binding_state import BindingRecord, ClaimStep, GroupClaim
 from berth.fleet.scheduler.fleet_cache import FleetCache
+from berth.fleet.state.index import spelled
 from berth.fleet.state.terms import WorkloadRule
 from berth.kube.api_resources import LEASES, RESOURCE_BINDINGS
 from berth.kube.karmada import Binding
@@ -38,10 +39,6 @@ def claim_name(rule: WorkloadRule) -> str:
 
 def home_of(rule: WorkloadRule) -> str:
     return min(rule.namespaces, default="") or SYSTEM_NAMESPACE
-
-
-def holder(key: Key) -> str:
-    return "/".join(filter(None, key))
 
 
 def expired(lease: Lease, now: float) -> bool:
@@ -115,18 +112,18 @@ class GroupClaims:
         body = self._lease(key, binding, rule, now)
         if claim.step is ClaimStep.TAKE and claim.lease is not None:
             body["metadata"]["resourceVersion"] = claim.lease.metadata.resource_version
-            why = f"take over the claim of {rule} for {holder(key)}"
+            why = f"take over the claim of {rule} for {spelled(key)}"
             return Update(resource=LEASES, key=key, at=at, body=body, why=why)
         claim.step = ClaimStep.CREATE
-        why = f"claim {rule} for {holder(key)}"
+        why = f"claim {rule} for {spelled(key)}"
         return Create(resource=LEASES, key=key, at=(at[0], ""), body=body, why=why)
 
     def _fence(self, key: Key, late: Binding, now: float) -> Patch:
         """Change the binding that was to found the group, in this version only, so that late writes fail."""
         at = key_of(late.metadata)
-        said = {CLAIM_TAKEN_OVER: f"{holder(key)} by {self._identity} at {micro_stamp(now)}"}
+        said = {CLAIM_TAKEN_OVER: f"{spelled(key)} by {self._identity} at {micro_stamp(now)}"}
         body = {"metadata": {"resourceVersion": late.metadata.resource_version, "annotations": said}}
-        why = f"take over the claim of {holder(at)}"
+        why = f"take over the claim of {spelled(at)}"
         return Patch(resource=binding_resource(at), key=key, at=at, body=body, why=why)
 
     def _lease(self, key: Key, binding: Binding, rule: WorkloadRule, now: float) -> RawObject:
@@ -142,7 +139,7 @@ class GroupClaims:
             kind = {"apiVersion": RESOURCE_BINDINGS.api_version, "kind": RESOURCE_BINDINGS.kind}
             metadata["ownerReferences"] = [{**kind, "name": key[1], "uid": binding.metadata.uid}]
         spec = {
-            "holderIdentity": f"{holder(key)} by {self._identity}",
+            "holderIdentity": f"{spelled(key)} by {self._identity}",
             "leaseDurationSeconds": CLAIM_SECONDS,
             "acquireTime": micro_stamp(now),
             "renewTime": micro_stamp(now),

@@ -14,7 +14,7 @@ from berth.fleet.scheduler.fleet_cache import FleetCache
 from berth.fleet.scheduler.group_claims import GroupClaims
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
-from berth.fleet.state.index import BindingIndex, IndexedWorkload
+from berth.fleet.state.index import BindingIndex, IndexedWorkload, spelled
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import TargetCluster
 from berth.kube.objects import Key, ObjectMeta, PartialObjectMetadata, RawObject
@@ -199,7 +199,7 @@ class FleetSchedulerState:
 
     def tell_failed_attempts(self, key: Key, decision: PlacementDecision, now: float) -> None:
         """The terms of the cluster affinities that were tried in vain before one succeeded."""
-        what = f"{binding_resource(key).kind}({'/'.join(filter(None, key))})"
+        what = f"{binding_resource(key).kind}({spelled(key)})"
         for place, attempt in enumerate(decision.attempts):
             if attempt.error is not None:
                 which = f"with clusterAffiliates index({place})"

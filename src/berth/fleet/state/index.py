@@ -34,6 +34,10 @@ NOWHERE: BindingPlaces = ((), (), ())
 GROUPS = frozenset((AFFINITY_GROUP, ANTI_AFFINITY_GROUP))
 
 
+def spelled(key: Key) -> str:
+    return "/".join(filter(None, key))
+
+
 @dataclass(slots=True)
 class WorkloadCounts:
     """How many workloads are on each cluster, and how many are on any."""
@@ -91,7 +95,7 @@ class IndexedWorkload:
 
     @property
     def name(self) -> str:
-        return "/".join(filter(None, self.key))
+        return spelled(self.key)
 
 
 class BindingIndex:
