@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -129,8 +130,8 @@ def _groups(bindings: Iterable[RawObject]) -> Iterator[Document]:
 
 def _shared(where: dict[str, list[str]]) -> list[str]:
     """The clusters that have more than one workload of the group."""
-    every = [cluster for at in where.values() for cluster in set(at)]
-    return sorted({cluster for cluster in every if every.count(cluster) > 1})
+    workloads = Counter(cluster for at in where.values() for cluster in set(at))
+    return sorted(cluster for cluster, number in workloads.items() if number > 1)
 
 
 def _astray(where: dict[str, list[str]]) -> list[str]:
