@@ -133,14 +133,13 @@ class FleetCache:
 
     def unconfirmed(self, key: Key) -> Key | None:
         """A peer that this binding would follow, and whose placement the server has not confirmed yet."""
-        index = self.fleet.index
-        entry = index.get(key)
-        if entry is None or not entry.rules.affinity or not self._assumed:
+        rules = self.fleet.known(key).entry.rules.affinity
+        if not rules or not self._assumed:
             return None
-        terms = [index.term(rule) for rule in entry.rules.affinity]
+        terms = [self.fleet.index.term(rule) for rule in rules]
         for other in self._assumed:
-            peer = index.get(other)
-            if peer is not None and other != key and any(peer.label_set in term.selected for term in terms):
+            labels = self.fleet.known(other).entry.label_set
+            if other != key and any(labels in term.selected for term in terms):
                 return other
         return None
 

@@ -75,10 +75,9 @@ class GroupClaims:
 
     def is_founded_by_another(self, key: Key) -> bool:
         """Whether another binding of ours is just founding a group that this one belongs to."""
-        entry = self._cache.fleet.index.get(key)
-        if entry is None or not self._founders:
+        if not self._founders:
             return False
-        for name in map(claim_name, entry.rules.affinity):
+        for name in map(claim_name, self._cache.fleet.known(key).entry.rules.affinity):
             if self._founders.get(name, key) != key:
                 self._queued.setdefault(name, {})[key] = None
                 return True

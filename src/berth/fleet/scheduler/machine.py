@@ -8,6 +8,7 @@ phases a binding goes through.
 from __future__ import annotations
 
 import heapq
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -66,7 +67,7 @@ class FleetScheduler:
         self._answers = BindingAnswers(self._state)
         self._changed_clusters = ChangedClusters(self.fleet.clusters)
         self._ready: list[tuple[int, int, Key]] = []
-        self._count = 0
+        self._turns = itertools.count()
         self._tell = tell
 
     # --- keeping up ---------------------------------------------------------------
@@ -174,8 +175,7 @@ class FleetScheduler:
         for key in self._state.queue.take(now):
             binding = self.cache.bindings.get(key)
             if binding is not None:
-                self._count += 1
-                heapq.heappush(self._ready, (-priority_of(binding), self._count, key))
+                heapq.heappush(self._ready, (-priority_of(binding), next(self._turns), key))
 
     def _step(self, key: Key, now: float) -> Action | None:
         """The next request for a binding, if it needs one."""
@@ -331,8 +331,8 @@ class FleetScheduler:
 
 def _left_behind(fleet: Fleet, key: Key, binding: Binding, targets: Iterable[TargetCluster]) -> list[str]:
     """Clusters a binding leaves only because others of its group had to."""
-    entry = fleet.index.get(key)
-    if entry is None or not fleet.options.group_failover:
+    entry = fleet.known(key).entry
+    if not fleet.options.group_failover:
         return []
     fled = {slot for term in _groups(fleet, entry) for slot in fleet.index.counts(term, LEAVING).by_slot}
     kept = {target.name for target in targets}
@@ -343,8 +343,8 @@ def _left_behind(fleet: Fleet, key: Key, binding: Binding, targets: Iterable[Tar
 
 def _companions(fleet: Fleet, key: Key) -> tuple[Key, ...]:
     """The peers that have to follow this binding, which had to leave a cluster and has found another."""
-    entry = fleet.index.get(key)
-    if entry is None or not entry.leaving or not fleet.options.group_failover:
+    entry = fleet.known(key).entry
+    if not entry.leaving or not fleet.options.group_failover:
         return ()
     left = set(entry.leaving)
     return tuple(

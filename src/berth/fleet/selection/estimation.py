@@ -26,6 +26,7 @@ UNLIMITED = 2**31 - 1
 _PODS_PER_NODE = 110
 
 _EMPTY: ResourceList = {}
+_NONE = np.zeros(1, dtype=np.int64)
 
 
 def estimate(clusters: Clusters, binding: Binding) -> Int64Array:
@@ -66,11 +67,7 @@ class Room(ClusterColumns):
         wanted = [(name, amount) for name, raw in request.items() if (amount := _requested(name, raw)) > 0]
         found = self.pods
         for name, amount in wanted:
-            free = self._free.get(name)
-            if free is None:
-                found = np.zeros_like(found)
-                break
-            found = np.minimum(found, free // amount)
+            found = np.minimum(found, self._free.get(name, _NONE) // amount)
         if self.modelled.any():
             found = np.where(self.modelled, np.minimum(self.pods, self._on_nodes(wanted)), found)
         return found
@@ -80,8 +77,7 @@ class Room(ClusterColumns):
         for name, amount in wanted:
             # The simulated nodes know no other resources, and of pods they have a fixed number.
             if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name):
-                sizes = self._sizes.get(name)
-                per_node = per_node * 0 if sizes is None else np.minimum(per_node, sizes // amount)
+                per_node = np.minimum(per_node, self._sizes.get(name, _NONE) // amount)
         total: Int64Array = (per_node * self._nodes).sum(axis=1)
         return total
 
