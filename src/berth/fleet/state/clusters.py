@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from berth.engine.state.columns import BoolArray, IndexArray, Int64Array, grown
+from berth.engine.state.columns import BoolArray, Int64Array, grown
 from berth.kube.karmada import MemberCluster
 
 _FIRST_SIZE = 16
@@ -109,10 +109,6 @@ class Clusters:
         mask[list(slots)] = True
         return mask
 
-    def changed_since(self, version: int) -> IndexArray:
-        """The slots whose clusters came, changed or went after `version`."""
-        return np.flatnonzero(self.changed_at > version)
-
     def beside(self, make: Callable[..., _T], *args: Hashable) -> _T:
         """An object that `make` builds once for these clusters and arguments, such as derived columns."""
         found = self._beside.get((make, *args))
@@ -138,7 +134,7 @@ class ClusterColumns:
         version, size = self._read_at
         if size != clusters.size:
             self._grow(clusters.size)
-        for slot in clusters.changed_since(version).tolist():
+        for slot in np.flatnonzero(clusters.changed_at > version).tolist():
             self._read(slot, clusters.views[slot])
         self._read_at = now
 
