@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,7 @@ def relaxations(
     """The single changes that were tried and let the workload fit, among them changes of a peer's rules."""
     known = {w.key: w for w in workloads}
     found: list[FleetRelaxation] = []
-    for _, (change, variants) in zip(range(_MOST), _variants(fleet, workload), strict=False):
+    for change, variants in islice(_variants(fleet, workload), _MOST):
         before = {key: fleet.known(key).binding for key in variants}
         try:
             for key, binding in variants.items():
@@ -257,9 +258,9 @@ def _apart(fleet: Fleet, key: Key, binding: Binding) -> Iterator[_Change]:
     """Variants without one anti-affinity term: the workload's own (and its peers'), or that of a peer."""
     own, peers = _terms(binding), _owners(fleet, key)
     for term in own:
-        variants = {peer: without for peer in peers if (without := _without(peers[peer], term)) is not None}
-        mine = _without(binding, term) or binding
-        yield f"without the anti-affinity to {_spelled(term)}", {key: mine, **variants}
+        having = {key: binding, **{peer: theirs for peer, theirs in peers.items() if term in _terms(theirs)}}
+        variants = {each: _without(variant, term) for each, variant in having.items()}
+        yield f"without the anti-affinity to {_spelled(term)}", variants
     for peer, theirs in peers.items():
         if any(term not in own for term in _terms(theirs)):
             words = f"without the anti-affinity of {fleet.known(peer).entry.name}"
@@ -277,10 +278,8 @@ def _owners(fleet: Fleet, key: Key) -> dict[Key, Binding]:
     return found
 
 
-def _without(binding: Binding, term: WorkloadTerm) -> Binding | None:
-    """The binding without an anti-affinity term; None if it does not have it."""
-    if term not in _terms(binding):
-        return None
+def _without(binding: Binding, term: WorkloadTerm) -> Binding:
+    """The binding without an anti-affinity term."""
     rest = [other for other in _terms(binding) if other != term]
     left = replace(_anti_affinity(binding), required_during_scheduling_ignored_during_execution=rest or None)
     return _placed(binding, workload_anti_affinity=left)
@@ -345,25 +344,18 @@ def _spelled(term: WorkloadTerm) -> str:
 
 def _with_tolerations(fleet: Fleet, binding: Binding, placement: Placement) -> Iterator[tuple[str, Binding]]:
     tolerations = placement.cluster_tolerations or []
-    seen = set()
-    for view in fleet.clusters.views:
-        for taint in untolerated(tolerations, (view.spec.taints or ()) if view is not None else ()):
-            words = described(taint)
-            if words not in seen:
-                seen.add(words)
-                operator = "Equal" if taint.value else "Exists"
-                added = Toleration(
-                    key=taint.key, operator=operator, value=taint.value or None, effect=taint.effect
-                )
-                changed = _placed(binding, cluster_tolerations=[*tolerations, added])
-                yield f"with a toleration for the taint {words}", changed
+    given = [taint for view in fleet.clusters.views if view is not None for taint in view.spec.taints or ()]
+    for words, taint in {described(taint): taint for taint in untolerated(tolerations, given)}.items():
+        operator = "Equal" if taint.value else "Exists"
+        added = Toleration(key=taint.key, operator=operator, value=taint.value or None, effect=taint.effect)
+        changed = _placed(binding, cluster_tolerations=[*tolerations, added])
+        yield f"with a toleration for the taint {words}", changed
 
 
 def _with_fewer_replicas(workload: FleetWorkload, binding: Binding) -> Iterator[tuple[str, Binding]]:
     """The binding with as many replicas as there is room for, if room is what it lacks."""
     decision = workload.decision
-    error = decision.error if decision is not None else None
-    if decision is None or error is None or error.reason != UNSCHEDULABLE:
+    if decision is None or decision.error is None or decision.error.reason != UNSCHEDULABLE:
         return
     selection = decision.decisive.selection
     room = int(np.minimum(selection.available, 2**31).sum()) if selection is not None else 0
