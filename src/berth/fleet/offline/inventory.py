@@ -165,9 +165,8 @@ def _remarks(inventory: Inventory, workloads: list[FleetWorkload], options: Flee
         *(("spec", f, f"{f} is missing, but workloads are spread by it", f in fields) for f in _FIELDS),
     ):
         if counts and workloads:
-            places = [
-                place for place, cluster in inventory.clusters.values() if _lacks(cluster, part, lacking)
-            ]
+            parts = ((place, getattr(cluster, part)) for place, cluster in inventory.clusters.values())
+            places = [place for place, of in parts if not getattr(of, lacking, None)]
             yield from _shortened(places, f"{part}.{words}")
     known = [w for w in workloads if w.labels is not None or w.key not in inventory.bindings]
     yield from _kept_from_nobody(known, options)
@@ -202,10 +201,6 @@ def _idle(found: FleetBinding) -> Iterator[str]:
 
 _FIELDS = ("region", "provider")
 _NO_ROOM = "so that it has no room for divided replicas"
-
-
-def _lacks(cluster: MemberCluster, part: str, name: str) -> bool:
-    return not getattr(getattr(cluster, part), name, None)
 
 
 def _shortened(places: list[str], words: str) -> Iterator[str]:

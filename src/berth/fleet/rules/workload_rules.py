@@ -178,10 +178,8 @@ def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
 
 def _elsewhere(query: PlacementQuery, rule: WorkloadRule, refused: BoolArray) -> ClusterVerdict:
     if rule.group is None:
-        place = "cluster" if rule.topology == CLUSTER else f"cluster's {rule.topology}"
-        return ClusterVerdict(
-            refused, lambda _: f"no workload that matches {rule.selector} is on the {place}"
-        )
+        where = f"is on the {_place(rule.topology)}"
+        return ClusterVerdict(refused, lambda _: f"no workload that matches {rule.selector} {where}")
     if not query.options.name_peers:
         return ClusterVerdict(refused, lambda _: TOGETHER)
     term = query.index.term(rule)
@@ -224,30 +222,26 @@ def _taken(query: PlacementQuery) -> Iterator[ClusterVerdict]:
         term = query.index.term(rule)
         counts = others(query, term, PRESENT)
         if counts.by_slot:
-            yield _occupied(query, rule, rule.topology, counts, query.index.selected(term))
+            place = _place(rule.topology)
+            text = APART if rule.group else f"a workload that matches {rule.selector} is on the {place}"
+            yield _occupied(query, text, rule.topology, counts, query.index.selected(term))
     for term, topology, counts in query.index.owners(entry.label_set):
         own = entry.owned.count((term, topology))
         for _ in range(own):
             counts = counts.without(entry.places[PRESENT])  # noqa: PLW2901
         if counts.by_slot:
-            yield _occupied(query, None, topology, counts, query.index.owners_of(term, topology))
+            text = f"a workload on the {_place(topology)} has anti-affinity to this one"
+            yield _occupied(query, text, topology, counts, query.index.owners_of(term, topology))
+
+
+def _place(topology: str) -> str:
+    return "cluster" if topology == CLUSTER else f"cluster's {topology}"
 
 
 def _occupied(
-    query: PlacementQuery,
-    rule: WorkloadRule | None,
-    topology: str,
-    counts: WorkloadCounts,
-    peers: Iterable[IndexedWorkload],
+    query: PlacementQuery, text: str, topology: str, counts: WorkloadCounts, peers: Iterable[IndexedWorkload]
 ) -> ClusterVerdict:
-    """To the clusters near the peers; `rule` is None where the rule is the peers'."""
-    place = "cluster" if topology == CLUSTER else f"cluster's {topology}"
-    if rule is not None and rule.group is not None:
-        text = APART
-    elif rule is not None:
-        text = f"a workload that matches {rule.selector} is on the {place}"
-    else:
-        text = f"a workload on the {place} has anti-affinity to this one"
+    """Refuses the clusters near the peers."""
     near = reach(query.clusters, topology, counts.mask(query.clusters.size))
     named = peer_near(query, peers, topology, len(counts.by_slot)) if query.options.name_peers else None
     return ClusterVerdict(near, lambda _: text, named)
