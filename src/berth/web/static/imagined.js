@@ -4,8 +4,7 @@ import { h, s, replace, plural, sheet, svgText } from "./dom.js";
 import { store, longKey } from "./store.js";
 import { theme, onTheme } from "./colors.js";
 import { grouped } from "./counting.js";
-import { CanvasPainter, SvgPainter } from "./painters.js";
-import { pictureOf, sizeOf, paint, steer, keyOf, workloadOf, nameWorkloads } from "./picture.js";
+import { pictureOf, sizeOf, drawOn, svgOf, steer, keyOf, workloadOf, nameWorkloads } from "./picture.js";
 import { offered } from "./offers.js";
 
 const ZONE = longKey("zone"), FEW = 48, NARROW = 760;
@@ -26,7 +25,7 @@ export function imagined(found, done, at, choose) {
     pictures = drawn(sides, Math.max(width, 200), !wide ? 700 : found ? 430 : innerHeight - 380);
     if (colour === "workload") nameWorkloads();
     pictures.forEach((picture, i) => {
-      paint(new CanvasPainter(canvases[i], ...sizeOf(picture)), picture, how());
+      drawOn(canvases[i], picture, how());
       canvases[i].setAttribute("aria-label", `${sides[i].title}: ${plural(sides[i].nodes.filter((node) => !node.absent).length, "node")}, ${plural(sides[i].pods.length, "pod")}. Arrow keys choose a node.`);
     });
     replace(offers, offered(chosen, done) || h("p", { class: "soft" }, found ? `${colour === "use" ? "Strong is what a node would get. " : "Outlined pods would be somewhere else. "}Click a node, a zone or a pod to go on.` : "Click a node, a zone or a pod to ask what if."));
@@ -88,11 +87,7 @@ function nodeOf({ name, zone }, use, absent) {
 export const shareOfUse = (use) => use && Math.max(use.cpuAllocatable ? use.cpu / use.cpuAllocatable : 0, use.memoryAllocatable ? use.memory / use.memoryAllocatable : 0);
 
 function both(pictures, sides, how) {
-  const colors = theme(), top = 24, drawings = pictures.map((picture) => {
-    const painter = new SvgPainter(...sizeOf(picture), colors.card);
-    paint(painter, picture, { ...how, chosen: "" });
-    return painter.svg;
-  });
+  const colors = theme(), top = 24, drawings = pictures.map((picture) => svgOf(picture, how));
   const widths = pictures.map((picture) => sizeOf(picture)[0]), height = top + Math.max(...pictures.map((picture) => sizeOf(picture)[1]));
   const width = widths.reduce((sum, each) => sum + each, 0);
   const svg = sheet(width, height, colors.card, { "font-size": 13 });

@@ -1,6 +1,6 @@
 // Two ways to draw the same picture: on a canvas, which stays fluid with thousands of nodes, and as SVG to keep.
 
-import { s, sheet, svgText } from "./dom.js";
+import { s, sheet } from "./dom.js";
 
 export class CanvasPainter {
   constructor(canvas, width, height) {
@@ -65,8 +65,6 @@ export class SvgPainter {
     this.svg.append(s("text", { x, y: y + size * 0.36, fill, "font-size": size, "font-weight": weight, "text-anchor": anchor },
       fitted(text, room, (each) => each.length * size * 0.56)));
   }
-
-  toString() { return svgText(this.svg); }
 }
 
 function fitted(text, room, width) {

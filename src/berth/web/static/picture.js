@@ -5,6 +5,7 @@ import { plural, bytes, cores } from "./dom.js";
 import { store, shortKey } from "./store.js";
 import { colorOf, nameColors, theme, PHASES } from "./colors.js";
 import { split } from "./counting.js";
+import { CanvasPainter, SvgPainter } from "./painters.js";
 import { domainsOf, layout, allNodes } from "./layout.js";
 
 export const FULL = [[0.95, "bad"], [0.8, "warn"], [0, "accent"]]; // from which use on a node is drawn how
@@ -39,7 +40,16 @@ function tray({ mode, width, height }, pods, room) {
 
 export const sizeOf = ({ width, height }) => [width + 2 * EDGE, height + 2 * EDGE];
 
-export function paint(painter, picture, how) {
+export const drawOn = (canvas, picture, how) => paint(new CanvasPainter(canvas, ...sizeOf(picture)), picture, how);
+
+// A drawing of its own, in which nothing is chosen.
+export function svgOf(picture, how) {
+  const painter = new SvgPainter(...sizeOf(picture), theme().card);
+  paint(painter, picture, { ...how, chosen: "" });
+  return painter.svg;
+}
+
+function paint(painter, picture, how) {
   const colors = theme();
   for (const domain of picture.domains) paintDomain(painter, domain, picture, how, colors);
   for (const part of picture.nodes) paintNode(painter, part, picture.mode, picture.podsOf.get(part.node.name) ?? [], how, colors);

@@ -1,12 +1,11 @@
 // Nodes nested by any labels, pods in them, coloured by what the reader asks for.
 
-import { h, replace, update, select, search, exporting, same, plural, link, podLink, podPath, nodePath, meter, bytes, cores, facts, figures, table } from "./dom.js";
+import { h, replace, update, select, search, exporting, same, plural, link, podLink, podPath, nodePath, meter, bytes, cores, facts, figures, table, svgText } from "./dom.js";
 import { store, ask, shortKey, longKey } from "./store.js";
 import { theme, onTheme } from "./colors.js";
 import { grouped, split, tally } from "./counting.js";
-import { CanvasPainter, SvgPainter } from "./painters.js";
 import { allNodes } from "./layout.js";
-import { FULL, NAMED, pictureOf, sizeOf, paint, steer, podColor, mixed, keyOf, workloadOf, nameWorkloads, domainOf } from "./picture.js";
+import { FULL, NAMED, pictureOf, drawOn, svgOf, steer, podColor, mixed, keyOf, workloadOf, nameWorkloads, domainOf } from "./picture.js";
 import { refreshed } from "./refreshed.js";
 import { attention, look } from "./attention.js";
 import { offered } from "./offers.js";
@@ -37,7 +36,7 @@ export function topology(view, query, go) {
     h("div", { class: "bar" },
       nesting(keys, to), select("Colour by", colour, COLOURS, (value) => to({ color: value })),
       search("Find pods", filter, "name, namespace=, label=value", (value) => to({ find: value })),
-      exporting("topology", () => ask(colour === "rule" ? "audit" : "simulation"), () => svg())),
+      exporting("topology", () => ask(colour === "rule" ? "audit" : "simulation"), () => svgText(svgOf(state.picture, state.how)))),
     h("div", { class: "split" }, h("div", {}, holder, trouble, legend, h("details", {}, h("summary", {}, "Domains as a table"), domains)), details),
     same(`berth ${COMMANDS[colour] ?? "simulate"} ${store.given} -o json`));
 
@@ -49,7 +48,7 @@ export function topology(view, query, go) {
     const nodes = [...store.nodes.values()];
     const picture = (state.picture = pictureOf(nodes, keys, podsOf, { width: holder.clientWidth - 18, height: innerHeight - 290, waiting: store.waiting() }));
     state.how = { match, colour, broken: state.broken, chosen };
-    paint(new CanvasPainter(canvas, ...sizeOf(picture)), picture, state.how);
+    drawOn(canvas, picture, state.how);
     const { root } = picture;
     canvas.setAttribute("aria-label", `${plural(store.nodes.size, "node")} and ${plural(store.pods.size, "pod")} by ${keys.map(shortKey).join(", ") || "nothing"}. Arrow keys choose a node, Enter opens it.`);
     update(legend, legendOf(podsOf, match, colour, state.broken, filter, to));
@@ -57,12 +56,6 @@ export function topology(view, query, go) {
     update(details, detailsOf(chosen, podsOf, root, match, filter, to));
     if (!store.nodes.size && !store.source.loading) replace(legend, h("p", { class: "empty" }, store.source.live ? "The cluster has no nodes." : "There are no nodes in these files: dump them, too (kubectl get nodes,pods -A -o json)."));
     if (!chosen && !filter) look(() => details.isConnected && update(details, detailsOf(chosen, store.podsByNode(), root, match, filter, to)));
-  }
-
-  function svg() {
-    const painter = new SvgPainter(...sizeOf(state.picture), theme().card);
-    paint(painter, state.picture, { ...state.how, chosen: "" });
-    return painter.toString();
   }
 
   steer(canvas, () => ({ picture: state.picture, pods: colour !== "use" || Boolean(state.how.match), chosen }), (at) => to({ at }));
