@@ -160,7 +160,7 @@ def _no_cluster(clusters: Clusters, attempt: PlacementAttempt) -> str:
     counts: Counter[str] = Counter()
     peers: dict[str, dict[str, None]] = {}
     for slot in slots:
-        _, verdict = next(attempt.refusals(slot))
+        verdict = next(verdict for _, verdict in attempt.verdicts if verdict.refused[slot])
         reason = verdict.reason(slot)
         counts[reason] += 1
         named = peers.setdefault(reason, {})

@@ -75,11 +75,14 @@ def ranked(
     """The feasible clusters by tier, score, room and name."""
     slots = np.flatnonzero(feasible)
     allocatable = estimate(clusters, binding)[slots]
-    available = allocatable + current_replicas(clusters, binding)[slots]
+    available = allocatable
+    if binding.spec.clusters:
+        available = allocatable + current_replicas(clusters, binding)[slots]
     affinities = affinity_tiers(binding.spec, affinity_name)
     tier = np.zeros(len(slots), dtype=np.int64)
     if len(affinities) > 1:
-        tier = np.select([matching(clusters, each)[slots] for each in affinities], range(len(affinities)))
+        for number, affinity in reversed(list(enumerate(affinities))):
+            tier[matching(clusters, affinity)[slots]] = number
     found = ClusterSelection(clusters, slots, score[slots], allocatable, available, tier)
     return found.take(in_order(found))
 
