@@ -66,7 +66,8 @@ class WorkloadCounts:
     def mask(self, size: int, *, all_placed: bool = False) -> BoolArray:
         """The clusters where some workload is, or those where every one is that is placed at all."""
         mask = np.zeros(size, dtype=np.bool_)
-        mask[[s for s, n in self.by_slot.items() if n == self.placed or not all_placed]] = True
+        slots = [s for s, n in self.by_slot.items() if n == self.placed] if all_placed else list(self.by_slot)
+        mask[slots] = True
         return mask
 
 
