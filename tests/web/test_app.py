@@ -131,6 +131,17 @@ def test_two_pages_on_one_machine_do_not_shut_each_other_out() -> None:
     play(script)
 
 
+def test_cookies_of_other_pages_on_the_machine_do_not_hide_the_session() -> None:
+    """A browser sends what other ports of the host have set, too, however that is written."""
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        own = f"{COOKIE.format(port=PORT)}={sessions.opened(sessions.link)}"
+        for cookies in (f'prefs={{"a": 1}}; {own}', f"flag; {own}", f"x y=1; {own}; z"):
+            assert (await client.get("/api/v1/overview", headers={"Cookie": cookies})).status_code == 200
+
+    play(script)
+
+
 def test_only_opening_a_link_uses_it_up() -> None:
     """Whoever looks at the head of what it leads to, as some mail programs do, leaves it good."""
 
