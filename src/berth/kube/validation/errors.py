@@ -42,6 +42,9 @@ _WORDS = {
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
 
+OMITTED = object()  # a value that is not shown
+
+
 class FieldError(msgspec.Struct, frozen=True):
     field: str
     type: str
@@ -50,7 +53,7 @@ class FieldError(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         text = f"{self.field}: {_WORDS[self.type]}"
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 

@@ -28,6 +28,8 @@ _CHANGING = frozenset(
         "clusterIPs",
         "nodePort",
         "healthCheckNodePort",
+        "controller-uid",
+        "batch.kubernetes.io/controller-uid",
     }
 )
 

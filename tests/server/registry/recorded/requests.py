@@ -117,7 +117,71 @@ _REPLICA_SETS: dict[str, Object] = {
     "rs3": {"selector": {}},
     "rs4": _template({}, restartPolicy="Never", activeDeadlineSeconds=5),
 }
+_INDEXED = {"completionMode": "Indexed", "completions": 2}
+_TRUE = {"type": "DisruptionTarget", "status": "True"}
+
+
+def _failing(**rule: Any) -> Object:
+    return {"podFailurePolicy": {"rules": [rule]}}
+
+
+_JOBS: dict[str, Object] = {
+    "j1": {"parallelism": -1, "completions": -1, "backoffLimit": -1},
+    "j2": {"activeDeadlineSeconds": -1, "ttlSecondsAfterFinished": -1},
+    "j3": {"completionMode": "X"},
+    "j4": {"completionMode": "Indexed"},
+    "j5": {"completionMode": "Indexed", "completions": 2, "parallelism": 200_000},
+    "j6": _job(restartPolicy="Always"),
+    "j7": {"podReplacementPolicy": "X"},
+    "j8": {"backoffLimitPerIndex": 1},
+    "j9": {"suspend": True, "manualSelector": True, "selector": {"matchLabels": {"a": "b"}}},
+    "j10": {"podFailurePolicy": {"rules": [{"action": "X"}]}},
+    "j11": {"maxFailedIndexes": 1},
+    "j12": {"managedBy": "a b"},
+    "j13": {"completionMode": "Indexed", "completions": 3, "backoffLimitPerIndex": -1, "maxFailedIndexes": 9},
+    "j14": {"successPolicy": {"rules": [{"succeededCount": 1}]}},
+    "j15": {"podReplacementPolicy": "TerminatingOrFailed", "podFailurePolicy": {"rules": []}},
+    "j16": {"parallelism": 0, "completions": 0},
+    "j17": _failing(action="FailIndex", onExitCodes={"operator": "In", "values": [3, 2, 2, 0]}),
+    "j18": _failing(action="", onExitCodes={"operator": "", "values": [], "containerName": "x"}),
+    "j19": _failing(
+        action="Ignore",
+        onExitCodes={"operator": "X", "values": [1]},
+        onPodConditions=[{"type": "a b", "status": "X"}, {"type": "Ready"}],
+    ),
+    "j20": {**_job(restartPolicy="OnFailure"), **_failing(action="Ignore", onPodConditions=[_TRUE])},
+    "j21": _failing(action="Count", onPodConditions=[{**_TRUE, "status": ""}]),
+    "j22": {**_INDEXED, "successPolicy": {"rules": []}},
+    "j23": {**_INDEXED, "successPolicy": {"rules": [{}, {"succeededCount": 9}, {"succeededCount": -1}]}},
+    "j24": {**_INDEXED, "backoffLimitPerIndex": 1, "maxFailedIndexes": 1},
+    "j25": {"managedBy": "", "ttlSecondsAfterFinished": 0},
+    "j26": {"managedBy": "A_/x"},
+}
+
+
+def _cron(**spec: Any) -> Object:
+    return {"schedule": "* * * * *", "jobTemplate": {"spec": _job()}, **spec}
+
+
+_CRON_JOBS: dict[str, Object] = {
+    "cj1": _cron(schedule="x"),
+    "cj2": _cron(schedule=""),
+    "cj3": _cron(schedule="TZ=UTC * * * * *"),
+    "cj4": _cron(concurrencyPolicy="X"),
+    "cj5": _cron(startingDeadlineSeconds=-1),
+    "cj6": _cron(successfulJobsHistoryLimit=-1, failedJobsHistoryLimit=-1),
+    "cj7": _cron(timeZone="Nowhere/At"),
+    "cj8": _cron(timeZone=""),
+    "cj9": _cron(jobTemplate={"spec": {**_job(), "parallelism": -1}}),
+    "cj10": _cron(jobTemplate={"spec": _job(restartPolicy="Always")}),
+    "cj11": _cron(schedule="@hourly", timeZone="Europe/Berlin"),
+    "cj12": _cron(schedule="61 * * * *"),
+    "cj13": _cron(suspend=True, concurrencyPolicy="Replace"),
+    "cj14": _cron(timeZone="local"),
+}
 _WORKLOADS = [
+    *_specs("Job", _job(), _JOBS),
+    *_specs("CronJob", {}, _CRON_JOBS),
     *_specs("Deployment", _template(), _DEPLOYMENTS),
     *_specs("DaemonSet", _template(), _DAEMON_SETS),
     *_specs("StatefulSet", {"serviceName": "s", **_template()}, _STATEFUL_SETS),

@@ -5,20 +5,30 @@ Upstream: pkg/apis/batch/{v1/defaults.go,validation} and pkg/registry/batch/job.
 
 from __future__ import annotations
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.selectors import parse_label_selector
 from berth.kube.times import seconds_of
+from berth.kube.validation.errors import FieldError
 from berth.kube.well_known import JOB_NAME, JOB_UID
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
 from berth.kube.workloads.stored_templates import default_pod_spec, default_template, fill
 from berth.server import tables
-from berth.server.fields import at, is_true, mapping, number
+from berth.server.fields import at, is_true, mapping, mappings, number
 from berth.server.registry import checks
 from berth.server.registry.checks import Found, at_least, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
+from berth.server.registry.kinds.workloads.figures import in_order
+from berth.server.registry.kinds.workloads.job_figures import of_job
 from berth.server.registry.strategy import Registry, served
 from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, NONE, Column, containers, flag, label_selector, size, text
 
+# In which order upstream looks at the fields of a spec.
+_ORDER = (
+    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+    *("backoffLimitPerIndex", "maxFailedIndexes", "managedBy", "completionMode", "podFailurePolicy"),
+    *("successPolicy", "podReplacementPolicy", "template", "selector"),
+)
 _POLICIES = ("Allow", "Forbid", "Replace")
 _LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
 _PODS_STAY = (
@@ -35,7 +45,11 @@ class JobStrategy(TemplatedStrategy):
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = spec["parallelism"] = 1
         replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
-        fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+        failures = 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1
+        fill(spec, parallelism=1, backoffLimit=failures, completionMode="NonIndexed", suspend=False)
+        for rule in mappings(spec, "podFailurePolicy", "rules"):
+            for pattern in mappings(rule, "onPodConditions"):
+                pattern["status"] = pattern.get("status") or "True"
         fill(spec, manualSelector=False, podReplacementPolicy=replaced)
         default_template(spec)
 
@@ -50,9 +64,20 @@ class JobStrategy(TemplatedStrategy):
         template["metadata"]["labels"] = {**labels, **own}
         if spec.get("selector") is None:
             spec["selector"] = {"matchLabels": {JOB_UID: uid}}
+        fill(obj["metadata"], labels=dict(template["metadata"]["labels"]))
 
     def check(self, obj: RawObject) -> Found:
-        return _check_policy(mapping(obj, "spec"), "spec")
+        spec = mapping(obj, "spec")
+        yield from _check_spec(spec, "spec")
+        given, labels = spec.get("selector"), at(spec, "template", "metadata", "labels")
+        if isinstance(given, dict):
+            selector = parse_label_selector(checks.decode_as(given, LabelSelector))
+            if not selector.matches(labels or {}):
+                detail = "`selector` does not match template `labels`"
+                yield invalid("spec.template.metadata.labels", labels, detail)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        return in_order(_ORDER, super().judge(registry, obj, old))
 
     def validate_update(self, obj: RawObject, old: RawObject) -> Found:
         yield from super().validate_update(obj, old)
@@ -61,14 +86,17 @@ class JobStrategy(TemplatedStrategy):
             yield from checks.unchanged(obj, old, "spec", "template")
 
 
-def _check_policy(spec: RawObject, path: str) -> Found:
-    """That the pods of a Job come to an end."""
+def _check_spec(spec: RawObject, path: str) -> Found:
+    """A Job's own figures, and that its pods come to an end."""
+    yield from of_job(spec, path)
     policy = mapping(spec, "template", "spec").get("restartPolicy", "Always")
     path = f"{path}.template.spec.restartPolicy"
     if policy == "Always":
         yield required(path, 'valid values: "OnFailure", "Never"')
     else:
         yield from one_of(path, policy, ("OnFailure", "Never"), needed=False)
+    if policy == "OnFailure" and spec.get("podFailurePolicy"):
+        yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
 class CronJobStrategy(TemplatedStrategy):
@@ -80,6 +108,8 @@ class CronJobStrategy(TemplatedStrategy):
         fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
         template = self._template(obj)
         if template is not None:
+            fill(spec["jobTemplate"], metadata={})
+            fill(template, metadata={})
             default_pod_spec(template["spec"])
 
     def check(self, obj: RawObject) -> Found:
@@ -95,7 +125,7 @@ class CronJobStrategy(TemplatedStrategy):
         yield from one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _POLICIES, needed=False)
         for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
             yield from at_least(f"spec.{name}", spec.get(name), 0)
-        yield from _check_policy(mapping(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+        yield from _check_spec(mapping(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
 
     def validate_create(self, obj: RawObject) -> Found:
         name = obj["metadata"].get("name") or ""
@@ -118,6 +148,8 @@ def _check_zone(spec: RawObject, old: RawObject) -> Found:
         yield invalid("spec.schedule", schedule, detail)
     if zone is not None and zone != old.get("timeZone") and (problem := zone_error(zone)) is not None:
         yield invalid("spec.timeZone", zone, problem)
+        if zone.lower() == "local" and zone != "Local":  # by that name alone Go knows it
+            yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
 
 
 # --- columns
