@@ -21,6 +21,7 @@ from berth.server.registry import checks
 from berth.server.registry.checks import Found, forbidden, invalid, one_of, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
 from berth.server.registry.kinds.workloads.figures import (
+    ROLLING,
     in_order,
     of_daemon_set,
     of_deployment,
@@ -32,13 +33,13 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import AGE, NAME, NONE, Column, containers, count, label_selector, labels
 
 _TEMPLATE = ("spec", "template")
-_ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
+_ROLLOUTS = ("strategy", "updateStrategy")
 _GENERATION = "deprecated.daemonset.template.generation"
 _RETENTION = "persistentVolumeClaimRetentionPolicy"
 
 
 def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
-    return {"type": _ROLLING, "rollingUpdate": settings}
+    return {"type": ROLLING, "rollingUpdate": settings}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -52,8 +53,8 @@ class ControllerStrategy(TemplatedStrategy):
         for name, value in self.spec_defaults.items():
             held = spec.setdefault(name, copy.deepcopy(value))
             if name in _ROLLOUTS:
-                held["type"] = held.get("type") or _ROLLING
-                if held["type"] == _ROLLING:
+                held["type"] = held.get("type") or ROLLING
+                if held["type"] == ROLLING:
                     held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
             elif name == _RETENTION:
                 spec[name] = {**value, **held}

@@ -25,7 +25,7 @@ from berth.server.registry.checks import (
     share,
 )
 
-_ROLLING, _RECREATE, _ON_DELETE = "RollingUpdate", "Recreate", "OnDelete"
+ROLLING, _RECREATE, _ON_DELETE = "RollingUpdate", "Recreate", "OnDelete"
 _SURGE = ("maxUnavailable", "maxSurge")
 
 
@@ -53,10 +53,10 @@ def of_deployment(spec: RawObject) -> Found:
             yield forbidden(
                 f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"
             )
-    elif kind == _ROLLING:
+    elif kind == ROLLING:
         yield from _rolling(f"{path}.rollingUpdate", mapping(strategy, "rollingUpdate"))
     else:
-        yield unsupported(path, _as_in_go(strategy, _SURGE), (_RECREATE, _ROLLING))
+        yield unsupported(path, _as_in_go(strategy, _SURGE), (_RECREATE, ROLLING))
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     yield from at_least("spec.progressDeadlineSeconds", deadline, 0)
     if isinstance(deadline, int) and deadline <= ready:
@@ -76,9 +76,9 @@ def of_daemon_set(spec: RawObject) -> Found:
     yield from readiness(spec)
     yield from at_least("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"), 0)
     strategy, path = mapping(spec, "updateStrategy"), "spec.updateStrategy"
-    if strategy.get("type") not in (_ROLLING, _ON_DELETE):
-        yield unsupported(path, _as_in_go(strategy, _SURGE), (_ROLLING, _ON_DELETE))
-    if strategy.get("type") != _ROLLING:
+    if strategy.get("type") not in (ROLLING, _ON_DELETE):
+        yield unsupported(path, _as_in_go(strategy, _SURGE), (ROLLING, _ON_DELETE))
+    if strategy.get("type") != ROLLING:
         return
     figures, path = mapping(strategy, "rollingUpdate"), f"{path}.rollingUpdate"
     for check in (share, at_most_all):
@@ -101,12 +101,12 @@ def of_stateful_set(spec: RawObject) -> Found:
     figures = strategy.get("rollingUpdate")
     if strategy.get("type") == _ON_DELETE and figures is not None:
         shown = go_value(figures, "Partition MaxUnavailable")
-        yield invalid(f"{path}.rollingUpdate", shown, f"only allowed for updateStrategy '{_ROLLING}'")
-    elif strategy.get("type") == _ROLLING:
+        yield invalid(f"{path}.rollingUpdate", shown, f"only allowed for updateStrategy '{ROLLING}'")
+    elif strategy.get("type") == ROLLING:
         yield from at_least(f"{path}.rollingUpdate.partition", (figures or {}).get("partition"), 0)
     elif strategy.get("type") != _ON_DELETE:
         shown = _as_in_go(strategy, ("partition", "maxUnavailable"))
-        yield invalid(path, shown, f"must be '{_ROLLING}' or '{_ON_DELETE}'")
+        yield invalid(path, shown, f"must be '{ROLLING}' or '{_ON_DELETE}'")
     kept, path = (
         mapping(spec, "persistentVolumeClaimRetentionPolicy"),
         "spec.persistentVolumeClaimRetentionPolicy",
