@@ -19,7 +19,7 @@ from berth.server import errors
 from berth.server.http import replies
 from berth.server.http.replies import ListBody, Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
-from berth.server.registry.checks import Found, forbidden, invalid, one_of
+from berth.server.registry.checks import FieldErrors, forbidden, invalid, one_of
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
 from berth.server.storage.bucket import ALL, Record, encode
@@ -152,7 +152,7 @@ def _page(request: ApiRequest, match: Match) -> tuple[list[Record], RawObject]:
     return shown, metadata
 
 
-def _wrong_options(request: ApiRequest, exact: str) -> Found:
+def _wrong_options(request: ApiRequest, exact: str) -> FieldErrors:
     rv, path = request.query.get("resourceVersion", ""), "resourceVersionMatch"
     if (request.number("limit") or 0) < 0:
         yield invalid("limit", -1, NEGATIVE)
@@ -168,7 +168,7 @@ def _wrong_options(request: ApiRequest, exact: str) -> Found:
         yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
 
 
-def refuse(wrong: Found) -> None:
+def refuse(wrong: FieldErrors) -> None:
     """Refuse a list or watch with wrong options (422)."""
     if found := list(wrong):
         raise errors.invalid(("ListOptions", "meta.k8s.io"), "", found)

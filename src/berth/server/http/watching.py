@@ -23,7 +23,7 @@ from berth.server.http import lists, replies
 from berth.server.http.replies import AnswerShape
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
 from berth.server.http.state import ServerState
-from berth.server.registry.checks import Found, forbidden
+from berth.server.registry.checks import FieldErrors, forbidden
 from berth.server.storage.bucket import Record, WatchEvent, decode, encode
 from berth.server.storage.selectors import Match
 from berth.server.tables import META_V1, partial_metadata, table_head
@@ -213,7 +213,7 @@ async def _disconnect(receive: Receive, watcher: ClientWatcher) -> None:
     watcher.close()
 
 
-def _wrong_options(request: ApiRequest) -> Found:
+def _wrong_options(request: ApiRequest) -> FieldErrors:
     initial, matching = "sendInitialEvents" in request.query, request.query.get("resourceVersionMatch", "")
     if initial and matching != "NotOlderThan":
         detail = 'sendInitialEvents requires setting resourceVersionMatch to "NotOlderThan"'

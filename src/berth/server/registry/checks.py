@@ -21,7 +21,7 @@ from berth.server.fields import at, mappings
 
 _T = TypeVar("_T")
 
-Found = Iterator[FieldError]
+FieldErrors = Iterator[FieldError]
 IMMUTABLE = "field is immutable"
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -82,7 +82,7 @@ def forbidden(path: str, detail: str) -> FieldError:
     return FieldError(path, FORBIDDEN, detail)
 
 
-def once(seen: set[Any], path: str, value: object, shown: object = None, detail: str = "") -> Found:
+def once(seen: set[Any], path: str, value: object, shown: object = None, detail: str = "") -> FieldErrors:
     """A value that was not seen before; from now on it was. `shown`: what is said to be there twice."""
     if value in seen:
         yield FieldError(path, DUPLICATE, detail, value if shown is None else shown)
@@ -95,11 +95,11 @@ def unchanged(obj: RawObject, old: RawObject, *path: str) -> list[FieldError]:
     return [] if value == at(old, *path) else [invalid(".".join(path), value, IMMUTABLE)]
 
 
-def each(path: str, value: object, details: Iterable[str]) -> Found:
+def each(path: str, value: object, details: Iterable[str]) -> FieldErrors:
     return (invalid(path, value, detail) for detail in details)
 
 
-def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool = True) -> Found:
+def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool = True) -> FieldErrors:
     """A value is one of those supported; an empty one is missing if it is `needed`."""
     if needed and not value:
         yield required(path)
@@ -112,32 +112,32 @@ def numbered(path: str, given: Iterable[_T]) -> Iterator[tuple[str, _T]]:
     return ((f"{path}[{i}]", item) for i, item in enumerate(given))
 
 
-def form(path: str, held: Mapping[str, Any], field: str, rule: Callable[[str], Iterable[str]]) -> Found:
+def form(path: str, held: Mapping[str, Any], field: str, rule: Callable[[str], Iterable[str]]) -> FieldErrors:
     """A field has the form it has to have, if there is one."""
     if held.get(field) is not None:
         yield from each(f"{path}.{field}", held[field], rule(held[field]))
 
 
-def at_least(path: str, value: object, least: int, detail: str = "") -> Found:
+def at_least(path: str, value: object, least: int, detail: str = "") -> FieldErrors:
     """A number is not too low, if there is one."""
     if isinstance(value, int) and value < least:
         yield invalid(path, value, detail or f"must be greater than or equal to {least}")
 
 
-def between(path: str, value: object, least: int, most: int) -> Found:
+def between(path: str, value: object, least: int, most: int) -> FieldErrors:
     """A number is neither too low nor too high, if there is one."""
     if isinstance(value, int) and not least <= value <= most:
         yield invalid(path, value, f"must be between {least} and {most}, inclusive")
 
 
-def share(path: str, value: object) -> Found:
+def share(path: str, value: object) -> FieldErrors:
     """A number of at least 0, or a percentage."""
     if isinstance(value, str) and not _percentage(value):
         yield invalid(path, value, _NO_PERCENTAGE)
     yield from at_least(path, value, 0)
 
 
-def at_most_all(path: str, value: object) -> Found:
+def at_most_all(path: str, value: object) -> FieldErrors:
     """A share, if it is one, is not more than all."""
     if isinstance(value, str) and _percentage(value) and amount_of(value) > 100:
         yield invalid(path, value, "must not be greater than 100%")
@@ -151,7 +151,7 @@ def amount_of(value: object) -> int:
     return int(digits[:9] or 0)
 
 
-def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> Found:
+def choice(path: str, held: Mapping[str, object], field: str, *supported: str) -> FieldErrors:
     """A field is one of those supported, if there is one."""
     if held.get(field) is not None:
         yield from one_of(f"{path}.{field}".lstrip("."), held[field], supported, needed=False)
@@ -163,7 +163,9 @@ def form_errors(text: str, has_form: Callable[[str], object], detail: str) -> li
     return too_long if has_form(text) else [*too_long, detail]
 
 
-def name(path: str, value: object, rule: Callable[[str], Iterable[str]], *, needed: bool = True) -> Found:
+def name(
+    path: str, value: object, rule: Callable[[str], Iterable[str]], *, needed: bool = True
+) -> FieldErrors:
     """A name has the form it has to have; an empty one is missing if it is `needed`."""
     if value:
         yield from each(path, value, rule(str(value)))
@@ -171,12 +173,12 @@ def name(path: str, value: object, rule: Callable[[str], Iterable[str]], *, need
         yield required(path)
 
 
-def has(path: str, held: Mapping[str, object], *fields: str, detail: str = "") -> Found:
+def has(path: str, held: Mapping[str, object], *fields: str, detail: str = "") -> FieldErrors:
     """None of the fields is missing or empty."""
     return (required(f"{path}.{field}".lstrip("."), detail) for field in fields if not held.get(field))
 
 
-def reference(path: str, held: Mapping[str, object]) -> Found:
+def reference(path: str, held: Mapping[str, object]) -> FieldErrors:
     """Something names an object by its kind and name."""
     for field in ("kind", "name"):
         yield from name(f"{path}.{field}", held.get(field), path_segment_errors)
@@ -189,7 +191,7 @@ def path_segment_errors(name: str) -> list[str]:
     return [f"may not contain '{mark}'" for mark in ("/", "%") if mark in name]
 
 
-def port(path: str, value: object) -> Found:
+def port(path: str, value: object) -> FieldErrors:
     """A number of a port, or the name of one."""
     if isinstance(value, str):
         yield from each(path, value, port_name_errors(value))
@@ -197,7 +199,7 @@ def port(path: str, value: object) -> Found:
         yield invalid(path, value or 0, PORT_RANGE)
 
 
-def address(path: str, value: object) -> Found:
+def address(path: str, value: object) -> FieldErrors:
     if parsed(value) is None:
         yield invalid(path, value, _ADDRESS)
 
@@ -213,7 +215,7 @@ def parsed(value: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return None
 
 
-def network(path: str, value: str) -> Found:
+def network(path: str, value: str) -> FieldErrors:
     """Addresses written as one and how many bits of it count."""
     first, slash, bits = value.partition("/")
     found = parsed(first)
@@ -221,7 +223,7 @@ def network(path: str, value: str) -> Found:
         yield invalid(path, value, _NO_NETWORK)
 
 
-def outside(path: str, value: object) -> Found:
+def outside(path: str, value: object) -> FieldErrors:
     """An address that is not that of the machine itself, of nobody or of several."""
     found = parsed(value)
     if found is None:
@@ -236,19 +238,19 @@ def outside(path: str, value: object) -> Found:
         yield invalid(path, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 
 
-def without_backsteps(path: str, value: str) -> Found:
+def without_backsteps(path: str, value: str) -> FieldErrors:
     if ".." in value.split("/"):
         yield invalid(path, value, "must not contain '..'")
 
 
-def descending(path: str, value: str) -> Found:
+def descending(path: str, value: str) -> FieldErrors:
     """A relative path that does not lead out of where it starts."""
     if value.startswith("/"):
         yield invalid(path, value, "must be a relative path")
     yield from without_backsteps(path, value)
 
 
-def unreserved(path: str, value: str) -> Found:
+def unreserved(path: str, value: str) -> FieldErrors:
     """The same for a file in a volume, where names that start with two dots are taken."""
     yield from descending(path, value)
     if value.startswith("..") and not value.startswith("../"):
@@ -263,15 +265,15 @@ def go_value(held: Mapping[str, object], fields: str) -> dict[str, object]:
     }
 
 
-def subdomain(path: str, value: object, *, needed: bool = True) -> Found:
+def subdomain(path: str, value: object, *, needed: bool = True) -> FieldErrors:
     return name(path, value, names.dns_subdomain_errors, needed=needed)
 
 
-def label(path: str, value: object, *, needed: bool = True) -> Found:
+def label(path: str, value: object, *, needed: bool = True) -> FieldErrors:
     return name(path, value, names.dns_label_errors, needed=needed)
 
 
-def lifetime(path: str, seconds: int) -> Found:
+def lifetime(path: str, seconds: int) -> FieldErrors:
     """How long a token holds."""
     yield from at_least(path, seconds, _SHORTEST, "may not specify a duration less than 10 minutes")
     if seconds > _LONGEST:

@@ -14,7 +14,16 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import NOT_FOUND, FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, one_of, required, subdomain
+from berth.server.registry.checks import (
+    FieldErrors,
+    forbidden,
+    has,
+    invalid,
+    numbered,
+    one_of,
+    required,
+    subdomain,
+)
 from berth.server.registry.pod_rules import references
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -65,7 +74,7 @@ class PodContext:
         return self.spec.get("hostUsers") is False
 
 
-def container_errors(path: str, container: RawObject, pod: PodContext, *, init: bool = False) -> Found:
+def container_errors(path: str, container: RawObject, pod: PodContext, *, init: bool = False) -> FieldErrors:
     """What is wrong with a container's parts; its name, image, ports and amounts are others' business."""
     for name, value in container.items():
         check = _PARTS.get(name)
@@ -90,7 +99,7 @@ def container_errors(path: str, container: RawObject, pod: PodContext, *, init: 
 # --- variables ------------------------------------------------------------------------------------
 
 
-def _env(path: str, variables: object, _: RawObject, pod: PodContext) -> Found:
+def _env(path: str, variables: object, _: RawObject, pod: PodContext) -> FieldErrors:
     for at, variable in numbered(path, mappings(variables)):
         yield from checks.name(f"{at}.name", variable.get("name"), references.env_name_errors)
         source = variable.get("valueFrom")
@@ -98,7 +107,7 @@ def _env(path: str, variables: object, _: RawObject, pod: PodContext) -> Found:
             yield from _value_from(f"{at}.valueFrom", source, variable.get("value"), pod)
 
 
-def _value_from(path: str, source: RawObject, value: object, pod: PodContext) -> Found:
+def _value_from(path: str, source: RawObject, value: object, pod: PodContext) -> FieldErrors:
     given = [name for name in _SOURCES if source.get(name) is not None]
     for name in given:
         yield from _SOURCES[name](f"{path}.{name}", mapping(source[name]))
@@ -118,7 +127,7 @@ def _value_from(path: str, source: RawObject, value: object, pod: PodContext) ->
             yield invalid(at, volume, "referenced volume must be of type emptyDir")
 
 
-def _env_from(path: str, sources: object, *_: object) -> Found:
+def _env_from(path: str, sources: object, *_: object) -> FieldErrors:
     for at, source in numbered(path, mappings(sources)):
         if source.get("prefix"):
             yield from checks.form(at, source, "prefix", references.env_name_errors)
@@ -134,7 +143,7 @@ def _env_from(path: str, sources: object, *_: object) -> Found:
 # --- mounts and devices ---------------------------------------------------------------------------
 
 
-def _mounts(path: str, mounts: object, container: RawObject, pod: PodContext) -> Found:
+def _mounts(path: str, mounts: object, container: RawObject, pod: PodContext) -> FieldErrors:
     devices = mappings(container.get("volumeDevices"))
     names, where = _values(devices, "name"), _values(devices, "devicePath")
     seen: set[str] = set()
@@ -155,7 +164,7 @@ def _mounts(path: str, mounts: object, container: RawObject, pod: PodContext) ->
         yield from _sharing(path, mount, container)
 
 
-def _inside(path: str, at: str, mount: RawObject) -> Found:
+def _inside(path: str, at: str, mount: RawObject) -> FieldErrors:
     """Which part of a volume is mounted; upstream does not say of which mount it speaks."""
     part, computed = mount.get("subPath"), mount.get("subPathExpr")
     if part:
@@ -166,7 +175,7 @@ def _inside(path: str, at: str, mount: RawObject) -> Found:
         yield from checks.descending(f"{path}.subPathExpr", computed)
 
 
-def _sharing(path: str, mount: RawObject, container: RawObject) -> Found:
+def _sharing(path: str, mount: RawObject, container: RawObject) -> FieldErrors:
     propagation, read_only = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
     if propagation is not None:
         at = f"{path}.mountPropagation"
@@ -183,7 +192,7 @@ def _sharing(path: str, mount: RawObject, container: RawObject) -> Found:
                 yield forbidden(at, "may only be specified when mountPropagation is None or not specified")
 
 
-def _devices(path: str, devices: object, container: RawObject, pod: PodContext) -> Found:
+def _devices(path: str, devices: object, container: RawObject, pod: PodContext) -> FieldErrors:
     mounts = mappings(container.get("volumeMounts"))
     names, where = _values(mounts, "name"), _values(mounts, "mountPath")
     seen_names: set[str] = set()
@@ -220,7 +229,7 @@ def _values(items: list[RawObject], field: str) -> Collection[str]:
 # --- probes and hooks -----------------------------------------------------------------------------
 
 
-def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
+def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> FieldErrors:
     yield from _handler(path, probe, pod)
     for field in _NUMBERS:
         yield from checks.at_least(f"{path}.{field}", probe.get(field), 0)
@@ -233,11 +242,11 @@ def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
         yield invalid(f"{path}.successThreshold", probe.get("successThreshold") or 0, "must be 1")
 
 
-def _handler(path: str, handler: RawObject, pod: PodContext) -> Found:
+def _handler(path: str, handler: RawObject, pod: PodContext) -> FieldErrors:
     return references.one_type(path, handler, _HANDLERS, "handler", pod)
 
 
-def _http(path: str, get: RawObject, _: PodContext) -> Found:
+def _http(path: str, get: RawObject, _: PodContext) -> FieldErrors:
     yield from has(path, get, "path")
     yield from checks.port(f"{path}.port", get.get("port"))
     yield from one_of(f"{path}.scheme", get.get("scheme") or "", ("HTTP", "HTTPS"), needed=False)
@@ -246,14 +255,14 @@ def _http(path: str, get: RawObject, _: PodContext) -> Found:
             yield invalid(f"{path}.httpHeaders", header.get("name") or "", _NO_HEADER)
 
 
-def _sleep(path: str, sleep: RawObject, pod: PodContext) -> Found:
+def _sleep(path: str, sleep: RawObject, pod: PodContext) -> FieldErrors:
     seconds, grace = sleep.get("seconds") or 0, pod.spec.get("terminationGracePeriodSeconds")
     if grace is not None and not 0 <= seconds <= grace:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         yield invalid(path, seconds, detail)
 
 
-_HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
+_HANDLERS: dict[str, Callable[[str, RawObject, PodContext], FieldErrors]] = {
     "exec": lambda path, action, _: has(path, action, "command"),
     "httpGet": _http,
     "tcpSocket": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),
@@ -265,7 +274,7 @@ _HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def _resizing(path: str, policies: object, _: RawObject, pod: PodContext) -> Found:
+def _resizing(path: str, policies: object, _: RawObject, pod: PodContext) -> FieldErrors:
     seen: set[object] = set()
     for at, policy in numbered(path, mappings(policies)):
         name, restart = policy.get("resourceName"), policy.get("restartPolicy")
@@ -276,7 +285,7 @@ def _resizing(path: str, policies: object, _: RawObject, pod: PodContext) -> Fou
             yield invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
-Part = Callable[[str, Any, RawObject, PodContext], Found]
+Part = Callable[[str, Any, RawObject, PodContext], FieldErrors]
 _PARTS: dict[str, Part] = {
     "terminationMessagePolicy": lambda path, value, *_: one_of(path, value, _MESSAGE_POLICIES),
     "env": _env,
@@ -292,7 +301,7 @@ _PARTS: dict[str, Part] = {
 # --- security contexts -----------------------------------------------------------------------------
 
 
-def container_context(path: str, context: RawObject, *, own_users: bool) -> Found:
+def container_context(path: str, context: RawObject, *, own_users: bool) -> FieldErrors:
     yield from _ids(path, context, "runAsUser", "runAsGroup")
     mount = context.get("procMount")
     if mount is not None:
@@ -310,7 +319,7 @@ def container_context(path: str, context: RawObject, *, own_users: bool) -> Foun
     yield from _app_armor(path, context)
 
 
-def pod_context(path: str, spec: RawObject) -> Found:
+def pod_context(path: str, spec: RawObject) -> FieldErrors:
     context = mapping(spec.get("securityContext"))
     yield from _ids(path, context, "fsGroup", "runAsUser", "runAsGroup")
     for at, group in numbered(f"{path}.supplementalGroups", context.get("supplementalGroups") or ()):
@@ -326,12 +335,12 @@ def pod_context(path: str, spec: RawObject) -> Found:
     yield from checks.choice(path, context, "seLinuxChangePolicy", "MountOption", "Recursive")
 
 
-def _ids(path: str, context: RawObject, *fields: str) -> Found:
+def _ids(path: str, context: RawObject, *fields: str) -> FieldErrors:
     for field in fields:
         yield from checks.between(f"{path}.{field}", context.get(field), 0, _LARGEST_ID)
 
 
-def _sysctls(path: str, settings: list[RawObject]) -> Found:
+def _sysctls(path: str, settings: list[RawObject]) -> FieldErrors:
     seen: set[str] = set()
     for at, setting in numbered(path, settings):
         name = str(setting.get("name") or "")
@@ -343,7 +352,7 @@ def _sysctls(path: str, settings: list[RawObject]) -> Found:
             yield from checks.once(seen, f"{at}.name", name)
 
 
-def _seccomp(path: str, context: RawObject) -> Found:
+def _seccomp(path: str, context: RawObject) -> FieldErrors:
     profile = context.get("seccompProfile")
     if not isinstance(profile, dict):
         return
@@ -361,7 +370,7 @@ def _seccomp(path: str, context: RawObject) -> Found:
         yield from checks.descending(at, local)
 
 
-def _app_armor(path: str, context: RawObject) -> Found:
+def _app_armor(path: str, context: RawObject) -> FieldErrors:
     profile = context.get("appArmorProfile")
     if not isinstance(profile, dict):
         return

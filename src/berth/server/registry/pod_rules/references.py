@@ -11,7 +11,7 @@ from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from berth.kube.objects import RawObject
 from berth.server.fields import mapping
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, invalid, required
+from berth.server.registry.checks import FieldErrors, each, invalid, required
 
 _ENV = re.compile(r"[ -<>-~]+").fullmatch
 _NO_ENV = "a valid environment variable name must consist only of printable ASCII characters other than '='"
@@ -48,7 +48,7 @@ def env_name_errors(name: str) -> list[str]:
     return [] if _ENV(name) else [_NO_ENV]
 
 
-def field(path: str, ref: RawObject, known: tuple[str, ...]) -> Found:
+def field(path: str, ref: RawObject, known: tuple[str, ...]) -> FieldErrors:
     """A reference to one of some fields of the pod."""
     version, wanted = ref.get("apiVersion"), str(ref.get("fieldPath") or "")
     if not version or not wanted:
@@ -72,7 +72,7 @@ def field(path: str, ref: RawObject, known: tuple[str, ...]) -> Found:
         yield from checks.one_of(f"{path}.fieldPath", wanted.replace("spec.host", "spec.nodeName"), known)
 
 
-def amount(path: str, ref: RawObject, *, in_file: bool = False) -> Found:
+def amount(path: str, ref: RawObject, *, in_file: bool = False) -> FieldErrors:
     """A reference to what a container requests or is limited to."""
     wanted = str(ref.get("resource") or "")
     if in_file and not ref.get("containerName"):
@@ -94,14 +94,14 @@ def _divides(divisor: object, supported: tuple[str, ...]) -> bool:
     return given == 0 or any(given == parse(one) for one in supported)
 
 
-def key(path: str, ref: RawObject) -> Found:
+def key(path: str, ref: RawObject) -> FieldErrors:
     """A reference to a key of a ConfigMap or Secret."""
     holder = str(ref.get("name") or "")
     yield from each(f"{path}.name", holder, names.dns_subdomain_errors(holder))
     yield from checks.name(f"{path}.key", ref.get("key"), names.config_key_errors)
 
 
-def file_key(path: str, ref: RawObject) -> Found:
+def file_key(path: str, ref: RawObject) -> FieldErrors:
     """A reference to a variable in a file of a volume."""
     yield from checks.name(f"{path}.key", ref.get("key"), env_name_errors)
     yield from checks.label(f"{path}.volumeName", ref.get("volumeName"))
@@ -109,7 +109,7 @@ def file_key(path: str, ref: RawObject) -> Found:
     yield from checks.without_backsteps(f"{path}.path", where) if where else (required(f"{path}.path"),)
 
 
-def file(path: str, item: RawObject) -> Found:
+def file(path: str, item: RawObject) -> FieldErrors:
     """A file of the downward API."""
     yield from checks.has(path, item, "path")
     yield from checks.unreserved(f"{path}.path", str(item.get("path") or ""))
@@ -127,8 +127,8 @@ def file(path: str, item: RawObject) -> Found:
 
 
 def one_type(
-    path: str, holder: RawObject, types: Mapping[str, Callable[..., Found]], kind: str, *more: object
-) -> Found:
+    path: str, holder: RawObject, types: Mapping[str, Callable[..., FieldErrors]], kind: str, *more: object
+) -> FieldErrors:
     """What holds something of one of several types, in upstream's order: of several, the first counts."""
     given = [name for name in types if holder.get(name) is not None]
     if not given:
@@ -140,6 +140,6 @@ def one_type(
         yield checks.forbidden(f"{path}.{name}", f"may not specify more than 1 {kind} type")
 
 
-def mode(path: str, value: object) -> Found:
+def mode(path: str, value: object) -> FieldErrors:
     if isinstance(value, int) and not 0 <= value <= 0o777:
         yield invalid(path, value, "must be a number between 0 and 0777 (octal), both inclusive")

@@ -11,7 +11,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import TOO_LONG, FieldError
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
+from berth.server.registry.checks import FieldErrors, each, forbidden, invalid, numbered, one_of, required
 from berth.server.registry.pod_rules.containers import PodContext, container_errors, pod_context
 from berth.server.registry.pod_rules.volumes import volume_errors
 
@@ -69,7 +69,7 @@ def in_order(found: list[FieldError], more: list[FieldError], path: str) -> list
     return sorted([*found, *more], key=rank)
 
 
-def pod_spec_errors(spec: RawObject, path: str) -> Found:
+def pod_spec_errors(spec: RawObject, path: str) -> FieldErrors:
     """What is wrong with a spec, beside what :mod:`berth.kube.validation` finds."""
     volumes: dict[str, RawObject] = {}
     for at, volume in numbered(f"{path}.volumes", mappings(spec.get("volumes"))):
@@ -95,7 +95,7 @@ def pod_spec_errors(spec: RawObject, path: str) -> Found:
 # --- single fields --------------------------------------------------------------------------------
 
 
-def _dns_policy(path: str, policy: object, spec: RawObject) -> Found:
+def _dns_policy(path: str, policy: object, spec: RawObject) -> FieldErrors:
     yield from one_of(path, policy, _DNS_POLICIES)
     config = spec.get("dnsConfig")
     at = f"{path.removesuffix('dnsPolicy')}dnsConfig"
@@ -106,7 +106,7 @@ def _dns_policy(path: str, policy: object, spec: RawObject) -> Found:
         yield required(f"{at}.nameservers", detail)
 
 
-def _dns_config(path: str, config: RawObject, spec: RawObject) -> Found:
+def _dns_config(path: str, config: RawObject, spec: RawObject) -> FieldErrors:
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     if spec.get("dnsPolicy") == "None" and not servers:
         return
@@ -130,20 +130,20 @@ def _dns_config(path: str, config: RawObject, spec: RawObject) -> Found:
             yield required(at, "must not be empty")
 
 
-def _aliases(path: str, aliases: object, _: RawObject) -> Found:
+def _aliases(path: str, aliases: object, _: RawObject) -> FieldErrors:
     for at, alias in numbered(path, mappings(aliases)):
         yield from checks.address(f"{at}.ip", alias.get("ip") or "")
         for place, host in numbered(f"{at}.hostnames", alias.get("hostnames") or ()):
             yield from each(place, host, names.dns_subdomain_errors(host))
 
 
-def _gates(path: str, gates: object, _: RawObject) -> Found:
+def _gates(path: str, gates: object, _: RawObject) -> FieldErrors:
     for at, gate in numbered(path, mappings(gates)):
         condition = str(gate.get("conditionType") or "")
         yield from each(f"{at}.conditionType", condition, names.label_key_errors(condition))
 
 
-def _override(path: str, name: str, spec: RawObject) -> Found:
+def _override(path: str, name: str, spec: RawObject) -> FieldErrors:
     for field in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(field):
             yield forbidden(path, f"may not be specified when {field} is true")
@@ -152,14 +152,14 @@ def _override(path: str, name: str, spec: RawObject) -> Found:
     yield from each(path, name, names.dns_subdomain_errors(name))
 
 
-def _system(path: str, system: RawObject, _: RawObject) -> Found:
+def _system(path: str, system: RawObject, _: RawObject) -> FieldErrors:
     if not system.get("name"):
         yield required(f"{path}.name")
     else:
         yield from one_of(path, system["name"], ("linux", "windows"))
 
 
-def _context(path: str, given: object, spec: RawObject) -> Found:
+def _context(path: str, given: object, spec: RawObject) -> FieldErrors:
     return pod_context(path, spec) if given or spec.get("shareProcessNamespace") else iter(())
 
 

@@ -9,17 +9,26 @@ from berth.kube.amounts.quantity import QuantityError, parse
 from berth.kube.objects import RawObject
 from berth.server.fields import mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, one_of, required, subdomain
+from berth.server.registry.checks import (
+    FieldErrors,
+    forbidden,
+    has,
+    invalid,
+    numbered,
+    one_of,
+    required,
+    subdomain,
+)
 from berth.server.registry.pod_rules import references
 from berth.server.registry.pod_rules.containers import PULL_POLICIES
 
-VolumeCheck = Callable[..., Found]  # of the path, the source and, if it is projected, the volume's path
+VolumeCheck = Callable[..., FieldErrors]  # of the path, the source and, if it is projected, the volume's path
 
 _TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _TWICE = "conflicting duplicate paths"
 
 
-def _empty_dir(path: str, source: RawObject) -> Found:
+def _empty_dir(path: str, source: RawObject) -> FieldErrors:
     try:
         negative = parse(source.get("sizeLimit") or 0) < 0
     except QuantityError:
@@ -28,7 +37,7 @@ def _empty_dir(path: str, source: RawObject) -> Found:
         yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _host_path(path: str, source: RawObject) -> Found:
+def _host_path(path: str, source: RawObject) -> FieldErrors:
     where = str(source.get("path") or "")
     if not where:
         yield required(f"{path}.path")
@@ -40,7 +49,7 @@ def _host_path(path: str, source: RawObject) -> Found:
 def _keyed(name: str) -> VolumeCheck:
     """The keys of a ConfigMap or Secret that become files."""
 
-    def check(path: str, source: RawObject, *_: object) -> Found:
+    def check(path: str, source: RawObject, *_: object) -> FieldErrors:
         yield from has(path, source, name)
         yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
         for at, item in numbered(f"{path}.items", mappings(source.get("items"))):
@@ -51,20 +60,20 @@ def _keyed(name: str) -> VolumeCheck:
     return check
 
 
-def _downward(path: str, source: RawObject, *_: object) -> Found:
+def _downward(path: str, source: RawObject, *_: object) -> FieldErrors:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
     for item in mappings(source.get("items")):
         yield from references.file(path, item)
 
 
-def _nfs(path: str, source: RawObject) -> Found:
+def _nfs(path: str, source: RawObject) -> FieldErrors:
     yield from has(path, source, "server", "path")
     where = str(source.get("path") or "")
     if not where.startswith("/"):
         yield invalid(f"{path}.path", where, "must be an absolute path")
 
 
-def _csi(path: str, source: RawObject) -> Found:
+def _csi(path: str, source: RawObject) -> FieldErrors:
     yield from checks.name(
         f"{path}.driver", source.get("driver"), lambda text: names.dns_subdomain_errors(text.lower())
     )
@@ -73,7 +82,7 @@ def _csi(path: str, source: RawObject) -> Found:
         yield from subdomain(f"{path}.nodePublishSecretRef.name", mapping(secret).get("name"))
 
 
-def _ephemeral(path: str, source: RawObject) -> Found:
+def _ephemeral(path: str, source: RawObject) -> FieldErrors:
     if source.get("volumeClaimTemplate") is None:
         yield required(f"{path}.volumeClaimTemplate")
 
@@ -81,7 +90,7 @@ def _ephemeral(path: str, source: RawObject) -> Found:
 # --- projected ------------------------------------------------------------------------------------
 
 
-def _projected(path: str, source: RawObject) -> Found:
+def _projected(path: str, source: RawObject) -> FieldErrors:
     yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
     seen: set[str] = set()
     for at, one in numbered(f"{path}.sources", mappings(source.get("sources"))):
@@ -105,13 +114,13 @@ def _paths(name: str, source: RawObject) -> Iterator[str]:
         yield from (str(item["path"]) for item in mappings(source.get("items")) if item.get("path"))
 
 
-def _token(path: str, source: RawObject, volume: str) -> Found:
+def _token(path: str, source: RawObject, volume: str) -> FieldErrors:
     yield from checks.lifetime(f"{path}.expirationSeconds", source.get("expirationSeconds") or 0)
     yield from has(volume, source, "path")
     yield from checks.unreserved(f"{volume}.path", str(source.get("path") or ""))
 
 
-def _bundle(path: str, source: RawObject, _: str) -> Found:
+def _bundle(path: str, source: RawObject, _: str) -> FieldErrors:
     name, signer = source.get("name"), source.get("signerName")
     if name is None and signer is None:
         yield required(path, "either name or signerName must be specified")
@@ -167,6 +176,6 @@ _SOURCES: dict[str, VolumeCheck] = {
 }
 
 
-def volume_errors(path: str, volume: RawObject) -> Found:
+def volume_errors(path: str, volume: RawObject) -> FieldErrors:
     """What is wrong with where a volume comes from."""
     return references.one_type(path, volume, _SOURCES, "volume")

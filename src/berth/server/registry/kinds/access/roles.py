@@ -25,7 +25,7 @@ from berth.kube.validation.metadata import check_label_selector
 from berth.server import errors, fields
 from berth.server.fields import mapping, mappings, without
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, decode_as, has, invalid, numbered, one_of, required
+from berth.server.registry.checks import FieldErrors, decode_as, has, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
 from berth.server.storage.bucket import decode
@@ -86,7 +86,7 @@ class RoleStrategy(Strategy):
         if why:
             raise errors.forbidden(self.resource, obj["metadata"].get("name") or "", why)
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         for at, rule in numbered("rules", mappings(obj, "rules")):
             yield from self._check_rule(at, rule)
         if obj.get("aggregationRule") is None:
@@ -101,7 +101,7 @@ class RoleStrategy(Strategy):
             if found:
                 yield invalid(at, None, "invalid label selector.")
 
-    def _check_rule(self, path: str, rule: RawObject) -> Found:
+    def _check_rule(self, path: str, rule: RawObject) -> FieldErrors:
         yield from has(path, rule, "verbs", detail="verbs must contain at least one value")
         urls, resources = rule.get("nonResourceURLs"), rule.get("resources")
         if urls:
@@ -142,7 +142,7 @@ class RoleBindingStrategy(Strategy):
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
                 subject["apiGroup"] = GROUP
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         reference = mapping(obj, "roleRef")
         kinds = ("ClusterRole",) if not self.resource.namespaced else ("Role", "ClusterRole")
         yield from one_of("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,), needed=False)
@@ -155,7 +155,7 @@ class RoleBindingStrategy(Strategy):
                 yield from has(path, subject, "namespace")
             yield from one_of(f"{path}.kind", kind, (_ACCOUNT, "User", "Group"), needed=False)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         reference = mapping(obj, "roleRef")
         if reference != old.get("roleRef"):
             shown = {name[0].upper() + name[1:]: value for name, value in sorted(reference.items())}

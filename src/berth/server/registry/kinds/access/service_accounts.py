@@ -336,7 +336,7 @@ def _asked(spec: RawObject) -> Attributes:
     return Attributes(**{name: str(in_api.get(name) or "") for name in fields})
 
 
-def _access_errors(spec: RawObject, *, own: bool) -> checks.Found:
+def _access_errors(spec: RawObject, *, own: bool) -> checks.FieldErrors:
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
         yield checks.invalid("spec.nonResourceAttributes", outside, _NOT_BOTH)

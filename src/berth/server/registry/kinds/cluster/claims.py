@@ -19,7 +19,7 @@ from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.kube.workloads.stored_templates import fill, spell_amounts
 from berth.server.fields import annotations_of, at, items, mapping, mappings, without
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, choice, forbidden, has, invalid, one_of, required
+from berth.server.registry.checks import FieldErrors, choice, forbidden, has, invalid, one_of, required
 from berth.server.registry.kinds.cluster.limits import check_claim
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
@@ -72,7 +72,7 @@ class ClaimStrategy(Strategy):
         if (chosen := default_storage_class(known)) is not None:
             obj["spec"]["storageClassName"] = chosen
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = obj["spec"]
         yield from _check_access_modes(spec, "at least 1 access mode is required")
         requests = mapping(spec, "resources", "requests")
@@ -83,7 +83,7 @@ class ClaimStrategy(Strategy):
         yield from checks.subdomain("spec.storageClassName", spec.get("storageClassName"), needed=False)
         yield from choice("spec", spec, "volumeMode", *_VOLUME_MODES)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
         if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
             checks.copy_field("volumeName", new_spec, old_spec)
@@ -120,7 +120,7 @@ class VolumeStrategy(Strategy):
         if old is None:
             obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = obj["spec"]
         yield from _check_access_modes(spec, "")
         capacity = spec.get("capacity") or {}
@@ -137,7 +137,7 @@ class VolumeStrategy(Strategy):
         for name in sources[1:]:
             yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         spec, before = obj["spec"], old["spec"]
         if _source(spec, before) != _source(before, before):
             yield forbidden("spec.persistentvolumesource", _FROZEN_SOURCE)
@@ -159,7 +159,7 @@ class VolumeStrategy(Strategy):
 class StorageClassStrategy(Strategy):
     """A class stays as it is."""
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         yield from has("", obj, "provisioner")
         yield from choice("", obj, "reclaimPolicy", "Delete", "Retain")
         yield from choice("", obj, "volumeBindingMode", "Immediate", "WaitForFirstConsumer")
@@ -171,7 +171,7 @@ class ResourceClaimStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         _default_requests(mapping(obj, "spec"))
 
-    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> Found:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> FieldErrors:
         status, before = mapping(obj, "status"), mapping(old, "status")
         consumers, known = mappings(status, "reservedFor"), mappings(before, "reservedFor")
         if len(consumers) > _MOST_CONSUMERS:
@@ -350,12 +350,12 @@ STRATEGIES = (
 # --- checks
 
 
-def _check_size(path: str, raw: object) -> Found:
+def _check_size(path: str, raw: object) -> FieldErrors:
     if not _amount(raw) > 0:
         yield invalid(path, raw, NOT_POSITIVE)
 
 
-def _check_access_modes(spec: RawObject, missing: str) -> Found:
+def _check_access_modes(spec: RawObject, missing: str) -> FieldErrors:
     path, given = "spec.accessModes", spec.get("accessModes") or ()
     yield from has("spec", spec, "accessModes", detail=missing)
     for mode in given:

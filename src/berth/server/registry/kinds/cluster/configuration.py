@@ -11,7 +11,7 @@ from berth.kube.schema.scalars import json_type
 from berth.kube.validation.errors import TOO_LONG, FieldError
 from berth.server.fields import annotations_of, mapping
 from berth.server.registry import writes
-from berth.server.registry.checks import Found, each, forbidden, invalid, required
+from berth.server.registry.checks import FieldErrors, each, forbidden, invalid, required
 from berth.server.registry.kinds.access.service_accounts import secret_token
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.selectors import paths
@@ -39,7 +39,7 @@ _GO_WORDS = (
 class ConfigMapStrategy(Strategy):
     """What says that it is immutable stays as it is."""
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         data, binary = mapping(obj, "data"), mapping(obj, "binaryData")
         for name in sorted(data):
             yield from _key_errors("data", name)
@@ -50,7 +50,7 @@ class ConfigMapStrategy(Strategy):
         if sum(len(str(text).encode()) for text in data.values()) + _decoded_size(binary) > _MOST_BYTES:
             yield FieldError("[]", TOO_LONG, _TOO_LARGE)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         for field in ("immutable", "data", "binaryData") if old.get("immutable") else ():
             if obj.get(field) != old.get(field):
                 yield forbidden(field, "field is immutable when `immutable` is set")
@@ -69,7 +69,7 @@ class SecretStrategy(ConfigMapStrategy):
         if not obj.get("data"):
             obj.pop("data", None)
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         data = mapping(obj, "data")
         for name in sorted(data):
             yield from _key_errors("data", name)
@@ -97,7 +97,7 @@ class SecretStrategy(ConfigMapStrategy):
         writes.put_as_is(registry, endpoint, key, {**obj, "metadata": metadata, "data": {**filled, **data}})
 
 
-def _key_errors(field: str, name: str) -> Found:
+def _key_errors(field: str, name: str) -> FieldErrors:
     """Why a key cannot be the name of a file."""
     return each(f"{field}[{name}]", name, names.config_key_errors(name))
 
@@ -107,7 +107,7 @@ def _decoded_size(data: RawObject) -> int:
     return sum(len(str(text).rstrip("=")) * 3 // 4 for text in data.values())
 
 
-def _missing_parts(secret: RawObject, data: RawObject) -> Found:
+def _missing_parts(secret: RawObject, data: RawObject) -> FieldErrors:
     kind = str(secret.get("type"))
     if kind == _FOR_ACCOUNT and not _account_of(secret):
         yield required(f"metadata.annotations[{_ACCOUNT_NAME}]")

@@ -27,7 +27,7 @@ from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping, mappings
 from berth.server.registry import checks, quotas
-from berth.server.registry.checks import Found, each, forbidden, invalid, once, required
+from berth.server.registry.checks import FieldErrors, each, forbidden, invalid, once, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.tables import AGE, NAME, Column
@@ -70,7 +70,7 @@ class LimitRangeStrategy(Strategy):
                 if amounts:
                     item[name] = amounts
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         seen: set[str] = set()
         for path, item in checks.numbered("spec.limits", mappings(obj, "spec", "limits")):
             kind = str(item.get("type") or "")
@@ -86,18 +86,18 @@ class QuotaStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         spell_amounts(mapping(checks.spec_of(obj).get("hard")))
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         yield from _check_list("spec.hard", mapping(spec, "hard"))
         yield from _check_scopes(spec)
         yield from _check_selector(spec)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         new, before = (mapping(each, "spec").get("scopes") or [] for each in (obj, old))
         if set(new) != set(before):
             yield invalid("spec.scopes", new, checks.IMMUTABLE)
 
-    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> Found:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> FieldErrors:
         for name in ("hard", "used"):
             amounts = mapping(obj, "status", name)
             spell_amounts(amounts)
@@ -134,7 +134,7 @@ STRATEGIES = (
 # --- whether one makes sense
 
 
-def _check_item(path: str, kind: str, item: RawObject) -> Found:
+def _check_item(path: str, kind: str, item: RawObject) -> FieldErrors:
     given = {name: mapping(item.get(name)) for name in _BOUNDS}
     if kind == _POD:
         for name in ("default", "defaultRequest"):
@@ -173,7 +173,7 @@ _IN_ORDER = (
 )
 
 
-def _check_order(path: str, resource: str, known: Amounts) -> Found:
+def _check_order(path: str, resource: str, known: Amounts) -> FieldErrors:
     for low, high, at, shown, lower, higher in _IN_ORDER:
         if low in known and high in known and known[low].exceeds(known[high]):
             detail = f"{lower} value {known[low]} is greater than {higher} value {known[high]}"
@@ -184,7 +184,7 @@ def _check_order(path: str, resource: str, known: Amounts) -> Found:
         yield invalid(f"{path}.defaultRequest[{resource}]", str(request), detail)
 
 
-def _check_ratio(path: str, known: Amounts) -> Found:
+def _check_ratio(path: str, known: Amounts) -> FieldErrors:
     ratio = known.get("maxLimitRequestRatio")
     if ratio is None:
         return
@@ -332,7 +332,7 @@ def _is_known(name: str) -> bool:
     return resource_names.is_standard(name) and name != "storage"
 
 
-def _check_list(path: str, listed: RawObject) -> Found:
+def _check_list(path: str, listed: RawObject) -> FieldErrors:
     for name, raw in sorted(listed.items()):
         where = f"{path}[{name}]"
         problems = [*names.label_key_errors(name)]
@@ -347,7 +347,7 @@ def _check_list(path: str, listed: RawObject) -> Found:
         yield from found
 
 
-def _check_scopes(spec: RawObject) -> Found:
+def _check_scopes(spec: RawObject) -> FieldErrors:
     given = spec.get("scopes") or []
     for scope in dict.fromkeys(given):
         if scope not in usage.SCOPES:
@@ -367,7 +367,7 @@ def _strangers(scope: str, spec: RawObject) -> list[str]:
     return [name for name in mapping(spec, "hard") if _is_known(name) and name not in known]
 
 
-def _check_selector(spec: RawObject) -> Found:
+def _check_selector(spec: RawObject) -> FieldErrors:
     path, items = "spec.scopeSelector.matchExpressions", mappings(spec, "scopeSelector", "matchExpressions")
     scopes: set[object] = set()
     for item in items:

@@ -15,7 +15,16 @@ from berth.kube.taints import NO_EXECUTE
 from berth.kube.text import yaml_reader
 from berth.kube.validation.placement import validate_annotated, validate_placement, validate_policy
 from berth.server.fields import at, mapping, mappings
-from berth.server.registry.checks import Found, at_least, decode_as, each, forbidden, invalid, numbered, once
+from berth.server.registry.checks import (
+    FieldErrors,
+    at_least,
+    decode_as,
+    each,
+    forbidden,
+    invalid,
+    numbered,
+    once,
+)
 from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import Registry
 
@@ -48,7 +57,7 @@ class KarmadaClusterStrategy(KarmadaStrategy):
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         prepare_cluster(mapping(obj, "spec"), mapping(old, "spec"), registry.timestamp())
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         return cluster_problems(decode_as(obj, karmada.MemberCluster))
 
 
@@ -66,7 +75,7 @@ class KarmadaBindingStrategy(KarmadaStrategy):
     def _permanent_id(self) -> str:
         return f"{self.resource.kind.lower()}{karmada.PERMANENT_ID}"
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         binding = decode_as(obj, karmada.Binding)
         placement = binding.spec.placement
         found = validate_placement(placement) if placement is not None else []
@@ -82,11 +91,11 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
             mapping(obj, "metadata", "labels").pop(self._permanent_id, None)
         super().prepare(registry, obj, old)
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         yield from validate_policy(decode_as(obj, karmada.PropagationPolicy))
         yield from _behaviour_problems(obj["spec"])
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         if obj["spec"].get("schedulerName") != old["spec"].get("schedulerName"):
             yield forbidden("spec.schedulerName", "the schedulerName should not be updated")
         label = self._permanent_id
@@ -146,7 +155,7 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
 # --- checks -------------------------------------------------------------------------------------------
 
 
-def _behaviour_problems(spec: RawObject) -> Found:
+def _behaviour_problems(spec: RawObject) -> FieldErrors:
     """The parts of a policy that are only passed on."""
     application = at(spec, "failover", "application")
     if application is not None:
@@ -165,7 +174,7 @@ def _behaviour_problems(spec: RawObject) -> Found:
         yield invalid("spec.suspension", suspension, detail)
 
 
-def _application_problems(path: str, application: RawObject) -> Found:
+def _application_problems(path: str, application: RawObject) -> FieldErrors:
     tolerated = mapping(application, "decisionConditions").get("tolerationSeconds")
     yield from at_least(f"{path}.decisionConditions.tolerationSeconds", tolerated, 0)
     grace = application.get("gracePeriodSeconds")
@@ -174,7 +183,7 @@ def _application_problems(path: str, application: RawObject) -> Found:
     yield from at_least(f"{path}.gracePeriodSeconds", grace, 1, "must be greater than 0")
 
 
-def cluster_problems(cluster: karmada.MemberCluster) -> Found:
+def cluster_problems(cluster: karmada.MemberCluster) -> FieldErrors:
     name, spec = cluster.metadata.name or "", cluster.spec
     if len(name) > _CLUSTER_NAME_LENGTH:
         yield invalid("metadata.name", name, f"must be no more than {_CLUSTER_NAME_LENGTH} characters")

@@ -21,7 +21,16 @@ from berth.kube.validation.errors import FieldError
 from berth.server import errors
 from berth.server.fields import annotations_of, mapping
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, has, invalid, numbered, one_of, required, spec_of, unchanged
+from berth.server.registry.checks import (
+    FieldErrors,
+    has,
+    invalid,
+    numbered,
+    one_of,
+    required,
+    spec_of,
+    unchanged,
+)
 from berth.server.registry.kinds.custom.columns import columns
 from berth.server.registry.strategy import Endpoint, Registry, ServedResource, Strategy, served
 from berth.server.settings import OBJECT_LIMIT
@@ -232,7 +241,7 @@ def _clash(registry: Registry, crd: RawObject) -> str:
     return ""
 
 
-def _problems(crd: RawObject) -> Found:
+def _problems(crd: RawObject) -> FieldErrors:
     spec, name = crd["spec"], crd["metadata"].get("name")
     group, plural = spec.get("group"), spec["names"].get("plural")
     if not group:
@@ -270,7 +279,7 @@ def _schema_errors(crd: RawObject) -> list[FieldError]:
     ]
 
 
-def _approval(crd: RawObject, old: RawObject | None) -> Found:
+def _approval(crd: RawObject, old: RawObject | None) -> FieldErrors:
     """Groups of the community need a word of its approval, or that there is none.
 
     Upstream: apiextensions-apiserver/pkg/apihelpers.

@@ -12,7 +12,7 @@ from berth.kube.validation.errors import too_many
 from berth.server import fields
 from berth.server.fields import items, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, invalid, numbered, one_of, required
+from berth.server.registry.checks import FieldErrors, each, invalid, numbered, one_of, required
 from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import AGE, NAME, UNSET, Column, listed, text
 
@@ -30,7 +30,7 @@ class EndpointsStrategy(Strategy):
             for port in mappings(subset, "ports"):
                 port.setdefault("protocol", "TCP")
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         own = _is_own(obj)
         for path, subset in numbered("subsets", mappings(obj, "subsets")):
             ports = mappings(subset, "ports")
@@ -51,7 +51,7 @@ def _is_own(obj: RawObject) -> bool:
     return (metadata.get("namespace"), metadata.get("name")) == ("default", "kubernetes")
 
 
-def _address(path: str, address: RawObject, *, own: bool) -> Found:
+def _address(path: str, address: RawObject, *, own: bool) -> FieldErrors:
     ip, at = address.get("ip") or "", f"{path}.ip"
     yield from checks.address(at, ip)
     yield from checks.label(f"{path}.hostname", address.get("hostname"), needed=False)
@@ -62,7 +62,7 @@ def _address(path: str, address: RawObject, *, own: bool) -> Found:
         yield from checks.outside(at, ip)
 
 
-def _protocols(path: str, port: RawObject) -> Found:
+def _protocols(path: str, port: RawObject) -> FieldErrors:
     yield from one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
     yield from checks.form(path, port, "appProtocol", names.label_key_errors)
 
@@ -77,7 +77,7 @@ class EndpointSliceStrategy(Strategy):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         kind = obj.get("addressType")
         yield from one_of("addressType", kind, _TYPES)
         yield from _endpoints(str(kind), mappings(obj, "endpoints"), own=_is_own(obj))
@@ -93,7 +93,7 @@ class EndpointSliceStrategy(Strategy):
             yield from _protocols(at, port)
 
 
-def _endpoints(kind: str, endpoints: list[RawObject], *, own: bool) -> Found:
+def _endpoints(kind: str, endpoints: list[RawObject], *, own: bool) -> FieldErrors:
     if len(endpoints) > _MOST_ENDPOINTS:
         yield too_many("endpoints", endpoints, _MOST_ENDPOINTS)
         return
@@ -109,7 +109,7 @@ def _endpoints(kind: str, endpoints: list[RawObject], *, own: bool) -> Found:
         yield from checks.form(path, endpoint, "hostname", names.dns_label_errors)
 
 
-def _typed(kind: str, path: str, index: int, address: str, *, own: bool) -> Found:
+def _typed(kind: str, path: str, index: int, address: str, *, own: bool) -> FieldErrors:
     at, found = f"{path}[{index}]", checks.parsed(address)
     if kind == "FQDN":
         yield from each(at, address, names.dns_subdomain_errors(address.removesuffix(".")))

@@ -11,7 +11,7 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.server.fields import annotations_of, at, items, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, forbidden, invalid, numbered, one_of, required
+from berth.server.registry.checks import FieldErrors, each, forbidden, invalid, numbered, one_of, required
 from berth.server.registry.kinds.network.services import balancers
 from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import AGE, NAME, NONE, Column, default_name, listed, selector, text
@@ -36,7 +36,7 @@ _NOT_INSIDE, _NOT_AT_THE_END = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/."
 class IngressStrategy(Strategy):
     """What is served is said by rules, or by a backend for all of it."""
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         rules, backend = mappings(spec, "rules"), spec.get("defaultBackend")
         if not rules and backend is None:
@@ -51,14 +51,14 @@ class IngressStrategy(Strategy):
             yield from checks.subdomain(f"{path}.secretName", tls.get("secretName"), needed=False)
         yield from checks.form("spec", spec, "ingressClassName", names.dns_subdomain_errors)
 
-    def validate_create(self, obj: RawObject) -> Found:
+    def validate_create(self, obj: RawObject) -> FieldErrors:
         said, name = annotations_of(obj).get(_CLASS), at(obj, "spec", "ingressClassName")
         if said is not None and name is not None and said != name:
             detail = "must match `ingressClassName` when both are specified"
             yield invalid(f"annotations.{_CLASS}", said, detail)
 
 
-def _rule(path: str, rule: RawObject) -> Found:
+def _rule(path: str, rule: RawObject) -> FieldErrors:
     host, http = rule.get("host"), rule.get("http")
     if host:
         if checks.parsed(host) is not None:
@@ -77,7 +77,7 @@ def _host_errors(host: str) -> list[str]:
     return checks.form_errors(host, _wildcard, _NO_WILDCARD)
 
 
-def _path(path: str, given: RawObject) -> Found:
+def _path(path: str, given: RawObject) -> FieldErrors:
     kind, text, at = given.get("pathType"), given.get("path") or "", f"{path}.path"
     if kind is None:
         yield required(f"{path}.pathType", "pathType must be specified")
@@ -93,7 +93,7 @@ def _path(path: str, given: RawObject) -> Found:
     yield from _backend(f"{path}.backend", mapping(given, "backend"))
 
 
-def _backend(path: str, backend: RawObject) -> Found:
+def _backend(path: str, backend: RawObject) -> FieldErrors:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
         yield invalid(path, "", "cannot set both resource and service backends")
@@ -108,7 +108,7 @@ def _backend(path: str, backend: RawObject) -> Found:
         yield invalid(path, "", "resource or service backend is required")
 
 
-def _port(path: str, port: RawObject) -> Found:
+def _port(path: str, port: RawObject) -> FieldErrors:
     given = [name for name in ("name", "number") if port.get(name)]
     if not given:
         yield required(path, "port name or number is required")
@@ -130,7 +130,7 @@ class NetworkPolicyStrategy(Strategy):
                 for port in mappings(rule, "ports"):
                     port.setdefault("protocol", "TCP")
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         for rules, peers in _DIRECTIONS.values():
             for path, rule in numbered(f"spec.{rules}", mappings(spec.get(rules))):
@@ -142,7 +142,7 @@ class NetworkPolicyStrategy(Strategy):
             yield from one_of(path, direction, tuple(_DIRECTIONS), needed=False)
 
 
-def _port_errors(path: str, port: RawObject) -> Found:
+def _port_errors(path: str, port: RawObject) -> FieldErrors:
     yield from one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS, needed=False)
     number, last = port.get("port"), port.get("endPort")
     yield from checks.between(f"{path}.port", number, 1, 65535)
@@ -150,7 +150,7 @@ def _port_errors(path: str, port: RawObject) -> Found:
         yield invalid(f"{path}.endPort", number, "must be greater than or equal to `port`")
 
 
-def _peer_errors(path: str, peer: RawObject) -> Found:
+def _peer_errors(path: str, peer: RawObject) -> FieldErrors:
     block = peer.get("ipBlock")
     if not any(peer.get(name) is not None for name in ("podSelector", "namespaceSelector", "ipBlock")):
         yield required(path, "must specify a peer")

@@ -15,7 +15,7 @@ from berth.kube.validation.errors import DUPLICATE, FieldError
 from berth.server import errors, fields
 from berth.server.fields import items, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, invalid, numbered, once, one_of, required
+from berth.server.registry.checks import FieldErrors, forbidden, invalid, numbered, once, one_of, required
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.storage.selectors import paths
@@ -79,7 +79,7 @@ class ServiceStrategy(Strategy):
         addresses = (str(_SERVICE_NETWORK[number]) for number in count(len(taken) + 1))
         return next(address for address in addresses if address not in taken)
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = obj["spec"]
         kind, ports = spec["type"], mappings(spec, "ports")
         if not ports and spec.get("clusterIP") != HEADLESS and kind != EXTERNAL:
@@ -98,7 +98,7 @@ class ServiceStrategy(Strategy):
         yield from _balancing(kind, spec)
         yield from _traffic(kind, spec)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         new, before = obj["spec"].get("clusterIPs"), old["spec"].get("clusterIPs")
         if EXTERNAL not in (obj["spec"]["type"], old["spec"].get("type")) and before and new != before:
             yield invalid("spec.clusterIPs[0]", new, "may not change once set")
@@ -107,7 +107,7 @@ class ServiceStrategy(Strategy):
         found = super().judge(registry, obj, old)
         return found or list(self._give_node_ports(registry, obj, mapping(old, "spec")))
 
-    def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Found:
+    def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> FieldErrors:
         """Reserve the node ports that are asked for, and find some for the others, in place."""
         spec = obj["spec"]
         if spec["type"] not in WITH_NODE_PORTS or spec.get("allocateLoadBalancerNodePorts") is False:
@@ -159,7 +159,7 @@ def _drop_of_type(spec: RawObject, before: RawObject) -> None:
 # --- what upstream asks of their ports, addresses, families and policies
 
 
-def _of_kind(kind: str, spec: RawObject) -> Found:
+def _of_kind(kind: str, spec: RawObject) -> FieldErrors:
     if kind in WITH_NODE_PORTS and spec.get("clusterIP") == HEADLESS:
         yield invalid("spec.clusterIPs[0]", HEADLESS, f"may not be set to 'None' for {kind} services")
     if kind != EXTERNAL:
@@ -170,7 +170,7 @@ def _of_kind(kind: str, spec: RawObject) -> Found:
     yield from checks.subdomain("spec.externalName", str(spec.get("externalName") or "").removesuffix("."))
 
 
-def _port(path: str, port: RawObject, seen: set[str], *, several: bool) -> Found:
+def _port(path: str, port: RawObject, seen: set[str], *, several: bool) -> FieldErrors:
     name = port.get("name")
     yield from checks.label(f"{path}.name", name, needed=several)
     if name:
@@ -181,7 +181,7 @@ def _port(path: str, port: RawObject, seen: set[str], *, several: bool) -> Found
     yield from checks.form(path, port, "appProtocol", names.label_key_errors)
 
 
-def _affinity(spec: RawObject) -> Found:
+def _affinity(spec: RawObject) -> FieldErrors:
     affinity, config = spec.get("sessionAffinity"), spec.get("sessionAffinityConfig")
     yield from one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
     path = "spec.sessionAffinityConfig"
@@ -194,7 +194,7 @@ def _affinity(spec: RawObject) -> Found:
         yield forbidden(path, "must not be set when session affinity is None")
 
 
-def _addresses(spec: RawObject) -> Found:
+def _addresses(spec: RawObject) -> FieldErrors:
     first, given, path = spec.get("clusterIP"), spec.get("clusterIPs") or [], "spec.clusterIPs"
     if first and not given:
         yield required(path)
@@ -220,7 +220,7 @@ def _addresses(spec: RawObject) -> Found:
         yield invalid(path, given, "may specify no more than one IP for each IP family")
 
 
-def _together(kind: str, ports: list[RawObject]) -> Found:
+def _together(kind: str, ports: list[RawObject]) -> FieldErrors:
     """What ports may not have in common, and which may not have one of the nodes."""
     if kind == CLUSTER:
         for path, port in numbered("spec.ports", ports):
@@ -240,7 +240,7 @@ def _together(kind: str, ports: list[RawObject]) -> Found:
             seen.add(key)
 
 
-def _balancing(kind: str, spec: RawObject) -> Found:
+def _balancing(kind: str, spec: RawObject) -> FieldErrors:
     ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
     if ranges and kind != BALANCED:
         yield forbidden(path, _BALANCED_ONLY)
@@ -254,7 +254,7 @@ def _balancing(kind: str, spec: RawObject) -> Found:
             yield forbidden(f"spec.{field}", _BALANCED_ONLY)
 
 
-def _traffic(kind: str, spec: RawObject) -> Found:
+def _traffic(kind: str, spec: RawObject) -> FieldErrors:
     outside, path = spec.get("externalTrafficPolicy"), "spec.externalTrafficPolicy"
     if kind in WITH_NODE_PORTS or (kind == CLUSTER and spec.get("externalIPs")):
         yield from one_of(path, outside, _POLICIES)

@@ -14,7 +14,7 @@ from berth.kube.taints import NO_EXECUTE
 from berth.kube.workloads.stored_templates import spell_amounts
 from berth.server import errors
 from berth.server.fields import mapping, mappings
-from berth.server.registry.checks import Found, forbidden, label
+from berth.server.registry.checks import FieldErrors, forbidden, label
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.storage.bucket import decode
 from berth.server.tables import AGE, NAME, Column, count, flag, text
@@ -25,11 +25,11 @@ HIGHEST = 1_000_000_000  # for whoever is not the system
 class PriorityClassStrategy(Strategy):
     """The names of the system's classes are taken, and a class keeps its value."""
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         if obj.get("value", 0) > HIGHEST and not obj["metadata"].get("name", "").startswith("system-"):
             yield forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         for field, dot in (("value", "."), ("preemptionPolicy", "")):
             if obj.get(field) != old.get(field):
                 yield forbidden(field, f"may not be changed in an update{dot}")
@@ -53,7 +53,7 @@ class RuntimeClassStrategy(Strategy):
         for toleration in mappings(obj, "scheduling", "tolerations"):
             toleration.setdefault("operator", "Equal")
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         return label("handler", obj.get("handler"))
 
 

@@ -13,7 +13,7 @@ from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import errors
 from berth.server.fields import at, condition, is_true, mapping, upsert_condition, without
 from berth.server.registry import deletion, writes
-from berth.server.registry.checks import Found, at_most_all, choice, decode_as, share
+from berth.server.registry.checks import FieldErrors, at_most_all, choice, decode_as, share
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.registry.users import Intent
 from berth.server.registry.writes import Write
@@ -37,7 +37,7 @@ _NOT_GIVEN = "N/A"  # in tables
 class DisruptionBudgetStrategy(Strategy):
     """A count, or a share of not more than all."""
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         for name in ("minAvailable", "maxUnavailable"):
             yield from share(f"spec.{name}", spec.get(name))

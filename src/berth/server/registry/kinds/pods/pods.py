@@ -34,7 +34,7 @@ from berth.kube.workloads.stored_templates import default_pod_spec
 from berth.server import errors
 from berth.server.fields import annotations_of, at, condition, is_true, items, mapping, number, without
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, decode_as, forbidden, invalid, spec_of
+from berth.server.registry.checks import FieldErrors, decode_as, forbidden, invalid, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limits
 from berth.server.registry.kinds.cluster.basics import topology_labels
@@ -255,7 +255,7 @@ def _frozen(spec: RawObject, gated_before: bool) -> RawObject:
     return kept
 
 
-def _check_fields(new: RawObject, old: RawObject) -> Found:
+def _check_fields(new: RawObject, old: RawObject) -> FieldErrors:
     """The fields of a spec that may change in one direction only."""
     before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
     path = "spec.activeDeadlineSeconds"

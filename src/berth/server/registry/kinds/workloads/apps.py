@@ -18,7 +18,7 @@ from berth.kube.validation.metadata import check_label_selector
 from berth.kube.workloads.stored_templates import default_template, fill
 from berth.server.fields import at, mapping, number
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, invalid, one_of, spec_of
+from berth.server.registry.checks import FieldErrors, forbidden, invalid, one_of, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
 from berth.server.registry.kinds.workloads.figures import (
     ROLLING,
@@ -65,11 +65,11 @@ class ControllerStrategy(TemplatedStrategy):
 class WorkloadStrategy(ControllerStrategy):
     """A workload's selector fits its template, and stays."""
 
-    figures: Callable[[RawObject], Found] = readiness  # what is wrong with the other parts of a spec
+    figures: Callable[[RawObject], FieldErrors] = readiness  # what is wrong with the other parts of a spec
     order: tuple[str, ...] = ("replicas", "minReadySeconds", "selector", "template")  # of what is found
     told_as: str = ""  # what upstream calls it, if not by its kind
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         yield from self.figures(spec_of(obj))
         given, template = at(obj, "spec", "selector"), mapping(obj, *_TEMPLATE)
         if not isinstance(given, dict):

@@ -9,7 +9,16 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import NOT_POSITIVE
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, at_least, forbidden, has, invalid, one_of, required, spec_of
+from berth.server.registry.checks import (
+    FieldErrors,
+    at_least,
+    forbidden,
+    has,
+    invalid,
+    one_of,
+    required,
+    spec_of,
+)
 from berth.server.registry.strategy import Strategy, served
 from berth.server.tables import AGE, NAME, NONE, UNKNOWN, UNSET, Column, count, text
 
@@ -31,7 +40,7 @@ class AutoscalerStrategy(Strategy):
             target = {"type": "Utilization", "averageUtilization": 80}
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         yield from at_least("spec.minReplicas", least, 1)
@@ -52,7 +61,7 @@ class AutoscalerStrategy(Strategy):
                 yield from _rules_errors(f"spec.behavior.{name}", mapping(behavior[name]))
 
 
-def _reference_errors(path: str, reference: RawObject) -> Found:
+def _reference_errors(path: str, reference: RawObject) -> FieldErrors:
     yield from checks.reference(path, reference)
     version = str(reference.get("apiVersion") or "")
     if version.count("/") > 1:
@@ -61,7 +70,7 @@ def _reference_errors(path: str, reference: RawObject) -> Found:
         yield invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
 
-def _metric_errors(path: str, metric: RawObject) -> Found:
+def _metric_errors(path: str, metric: RawObject) -> FieldErrors:
     kind = str(metric.get("type") or "")
     yield from has(path, metric, "type", detail="must specify a metric source type")
     yield from one_of(f"{path}.type", kind, tuple(_SOURCES), needed=False)
@@ -77,7 +86,7 @@ def _metric_errors(path: str, metric: RawObject) -> Found:
         yield from _resource_errors(f"{path}.{own}", mapping(metric[own]))
 
 
-def _resource_errors(path: str, source: RawObject) -> Found:
+def _resource_errors(path: str, source: RawObject) -> FieldErrors:
     yield from has(path, source, "name", detail="must specify a resource name")
     target, path = mapping(source, "target"), f"{path}.target"
     kind, share = str(target.get("type") or ""), target.get("averageUtilization")
@@ -93,7 +102,7 @@ def _resource_errors(path: str, source: RawObject) -> Found:
         yield forbidden(f"{path}.averageValue", detail)
 
 
-def _rules_errors(path: str, rules: RawObject) -> Found:
+def _rules_errors(path: str, rules: RawObject) -> FieldErrors:
     window, at = rules.get("stabilizationWindowSeconds"), f"{path}.stabilizationWindowSeconds"
     yield from at_least(at, window, 0, "must be greater than or equal to zero")
     if isinstance(window, int) and window > _LONGEST_WINDOW:

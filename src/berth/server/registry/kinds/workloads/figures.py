@@ -12,7 +12,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import FieldError, unsupported
 from berth.server.fields import mapping
 from berth.server.registry.checks import (
-    Found,
+    FieldErrors,
     amount_of,
     at_least,
     at_most_all,
@@ -39,11 +39,11 @@ def in_order(fields: Sequence[str], found: Iterable[FieldError]) -> list[FieldEr
     return sorted(found, key=rank)
 
 
-def readiness(spec: RawObject) -> Found:
+def readiness(spec: RawObject) -> FieldErrors:
     yield from at_least("spec.minReadySeconds", spec.get("minReadySeconds"), 0)
 
 
-def of_deployment(spec: RawObject) -> Found:
+def of_deployment(spec: RawObject) -> FieldErrors:
     yield from readiness(spec)
     yield from at_least("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"), 0)
     strategy, path = mapping(spec, "strategy"), "spec.strategy"
@@ -63,7 +63,7 @@ def of_deployment(spec: RawObject) -> Found:
         yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
-def _rolling(path: str, figures: RawObject) -> Found:
+def _rolling(path: str, figures: RawObject) -> FieldErrors:
     unavailable, surge = (figures.get(name) for name in _SURGE)
     yield from share(f"{path}.maxUnavailable", unavailable)
     yield from share(f"{path}.maxSurge", surge)
@@ -72,7 +72,7 @@ def _rolling(path: str, figures: RawObject) -> Found:
     yield from at_most_all(f"{path}.maxUnavailable", unavailable)
 
 
-def of_daemon_set(spec: RawObject) -> Found:
+def of_daemon_set(spec: RawObject) -> FieldErrors:
     yield from readiness(spec)
     yield from at_least("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"), 0)
     strategy, path = mapping(spec, "updateStrategy"), "spec.updateStrategy"
@@ -92,7 +92,7 @@ def of_daemon_set(spec: RawObject) -> Found:
         yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def of_stateful_set(spec: RawObject) -> Found:
+def of_stateful_set(spec: RawObject) -> FieldErrors:
     yield from readiness(spec)
     if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         detail = "must be 'OrderedReady' or 'Parallel'"

@@ -12,7 +12,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation.errors import DUPLICATE, OMITTED, FieldError, too_many, unsupported
 from berth.server.fields import mapping, mappings
 from berth.server.registry.checks import (
-    Found,
+    FieldErrors,
     at_least,
     each,
     go_value,
@@ -36,7 +36,7 @@ _NOT_NEGATIVE = (
 _PER_INDEX = ("backoffLimitPerIndex", "maxFailedIndexes")
 
 
-def of_job(spec: RawObject, path: str) -> Found:
+def of_job(spec: RawObject, path: str) -> FieldErrors:
     """Beside what is wrong with its template and with the number of its pods."""
     for name in _NOT_NEGATIVE:
         yield from at_least(f"{path}.{name}", spec.get(name), 0)
@@ -60,7 +60,7 @@ def of_job(spec: RawObject, path: str) -> Found:
     yield from one_of(f"{path}.podReplacementPolicy", spec.get("podReplacementPolicy") or "Failed", replaced)
 
 
-def _domain_prefixed(path: str, value: str) -> Found:
+def _domain_prefixed(path: str, value: str) -> FieldErrors:
     host, _, rest = value.partition("/")
     if not value:
         yield required(path)
@@ -70,7 +70,7 @@ def _domain_prefixed(path: str, value: str) -> Found:
         yield from each(path, host, names.dns_subdomain_errors(host))
 
 
-def _indexed(spec: RawObject, path: str) -> Found:
+def _indexed(spec: RawObject, path: str) -> FieldErrors:
     completions, failed = spec.get("completions"), spec.get("maxFailedIndexes") or 0
     if completions is None:
         yield required(f"{path}.completions", f"when completion mode is {_INDEXED}")
@@ -83,7 +83,7 @@ def _indexed(spec: RawObject, path: str) -> Found:
         yield invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MOST_FAILED}")
 
 
-def _failure_policy(spec: RawObject, path: str) -> Found:
+def _failure_policy(spec: RawObject, path: str) -> FieldErrors:
     rules = mappings(spec, "podFailurePolicy", "rules")
     if len(rules) > _MOST_RULES:
         yield too_many(f"{path}.rules", rules, _MOST_RULES)
@@ -110,7 +110,7 @@ def _failure_policy(spec: RawObject, path: str) -> Found:
             yield invalid(where, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
-def _exit_codes(path: str, codes: RawObject, containers: list[object]) -> Found:
+def _exit_codes(path: str, codes: RawObject, containers: list[object]) -> FieldErrors:
     operator, values = codes.get("operator"), codes.get("values") or []
     yield from _valid(f"{path}.operator", operator, _OPERATORS)
     if codes.get("containerName") is not None and codes["containerName"] not in containers:
@@ -131,7 +131,7 @@ def _exit_codes(path: str, codes: RawObject, containers: list[object]) -> Found:
         yield invalid(f"{path}.values", values, "must be ordered")
 
 
-def _valid(path: str, value: object, supported: tuple[str, ...]) -> Found:
+def _valid(path: str, value: object, supported: tuple[str, ...]) -> FieldErrors:
     if not value:
         listed = " ".join(f'"{each}"' for each in supported)
         yield required(path, f"valid values: [{listed}]")
@@ -139,7 +139,7 @@ def _valid(path: str, value: object, supported: tuple[str, ...]) -> Found:
         yield unsupported(path, value, supported)
 
 
-def _success_policy(spec: RawObject, path: str, mode: str) -> Found:
+def _success_policy(spec: RawObject, path: str, mode: str) -> FieldErrors:
     rules, completions = mappings(spec, "successPolicy", "rules"), spec.get("completions")
     if mode != _INDEXED:
         shown = {"Rules": [go_value(rule, "SucceededIndexes SucceededCount") for rule in rules]}

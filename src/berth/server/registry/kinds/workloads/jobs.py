@@ -15,7 +15,7 @@ from berth.kube.workloads.stored_templates import default_pod_spec, default_temp
 from berth.server import tables
 from berth.server.fields import at, is_true, mapping, mappings, number
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, at_least, invalid, one_of, required, spec_of
+from berth.server.registry.checks import FieldErrors, at_least, invalid, one_of, required, spec_of
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy
 from berth.server.registry.kinds.workloads.figures import in_order
 from berth.server.registry.kinds.workloads.job_figures import of_job
@@ -66,7 +66,7 @@ class JobStrategy(TemplatedStrategy):
             spec["selector"] = {"matchLabels": {JOB_UID: uid}}
         fill(obj["metadata"], labels=dict(template["metadata"]["labels"]))
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         yield from _check_spec(spec, "spec")
         given, labels = spec.get("selector"), at(spec, "template", "metadata", "labels")
@@ -79,14 +79,14 @@ class JobStrategy(TemplatedStrategy):
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         return in_order(_ORDER, super().judge(registry, obj, old))
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         yield from super().validate_update(obj, old)
         # The scheduling directives of a suspended job may still change.
         if not old["spec"].get("suspend") or at(old, "status", "startTime"):
             yield from checks.unchanged(obj, old, "spec", "template")
 
 
-def _check_spec(spec: RawObject, path: str) -> Found:
+def _check_spec(spec: RawObject, path: str) -> FieldErrors:
     """A Job's own figures, and that its pods come to an end."""
     yield from of_job(spec, path)
     policy = mapping(spec, "template", "spec").get("restartPolicy", "Always")
@@ -112,7 +112,7 @@ class CronJobStrategy(TemplatedStrategy):
             fill(template, metadata={})
             default_pod_spec(template["spec"])
 
-    def check(self, obj: RawObject) -> Found:
+    def check(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         schedule = spec.get("schedule")
         if not schedule:
@@ -127,17 +127,17 @@ class CronJobStrategy(TemplatedStrategy):
             yield from at_least(f"spec.{name}", spec.get(name), 0)
         yield from _check_spec(mapping(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
 
-    def validate_create(self, obj: RawObject) -> Found:
+    def validate_create(self, obj: RawObject) -> FieldErrors:
         name = obj["metadata"].get("name") or ""
         yield from _check_zone(obj["spec"], {})
         if len(name) > _LONGEST_NAME:
             yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         return _check_zone(obj["spec"], old["spec"])
 
 
-def _check_zone(spec: RawObject, old: RawObject) -> Found:
+def _check_zone(spec: RawObject, old: RawObject) -> FieldErrors:
     """That a schedule's time zone is one, and where it belongs; what was stored otherwise may stay."""
     schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
     if "TZ" in schedule and "TZ" not in str(old.get("schedule") or ""):

@@ -21,7 +21,16 @@ from berth.kube.well_known import DISRUPTION_TARGET
 from berth.server import fields
 from berth.server.fields import at, mapping, mappings
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, forbidden, has, invalid, numbered, once, one_of, required
+from berth.server.registry.checks import (
+    FieldErrors,
+    forbidden,
+    has,
+    invalid,
+    numbered,
+    once,
+    one_of,
+    required,
+)
 from berth.server.registry.kinds.pods.classes import HIGHEST, resolve_group_priority
 from berth.server.registry.strategy import Registry, Strategy, served
 from berth.server.tables import AGE, NAME, NONE, Column
@@ -54,11 +63,11 @@ class PodGroupStrategy(_PodGroupStrategyBase):
         _drop(spec, self.off)
         spec["disruptionMode"] = "Pod"
 
-    def validate_create(self, obj: RawObject) -> Found:
+    def validate_create(self, obj: RawObject) -> FieldErrors:
         spec = mapping(obj, "spec")
         yield from (*self._check_origin(spec), *_check_policy(spec, "spec"))
 
-    def _check_origin(self, spec: RawObject) -> Found:
+    def _check_origin(self, spec: RawObject) -> FieldErrors:
         """Which template of which Workload a group was made from."""
         ref, path = spec.get("podGroupTemplateRef"), "spec.podGroupTemplateRef"
         if ref is not None:
@@ -67,7 +76,7 @@ class PodGroupStrategy(_PodGroupStrategyBase):
             if workload is not None:
                 yield from _check_workload(mapping(workload), f"{path}.workload", "podGroupTemplateName")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         return _frozen(obj, old, "podGroupTemplateRef", "schedulingPolicy")
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
@@ -93,15 +102,15 @@ class BetaPodGroupStrategy(PodGroupStrategy):
             if old is None:
                 resolve_group_priority(registry, self.resource, obj)
 
-    def _check_origin(self, spec: RawObject) -> Found:
+    def _check_origin(self, spec: RawObject) -> FieldErrors:
         if spec.get("workloadRef") is not None:
             yield from _check_workload(mapping(spec["workloadRef"]), "spec.workloadRef", "templateName")
 
-    def validate_create(self, obj: RawObject) -> Found:
+    def validate_create(self, obj: RawObject) -> FieldErrors:
         yield from super().validate_create(obj)
         yield from _check_standing(mapping(obj, "spec"), "spec")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         yield from _frozen(obj, old, "workloadRef", "disruptionMode", *_PRIORITY)
         yield from _check_policy_change(mapping(obj, "spec"), mapping(old, "spec"), "spec")
 
@@ -116,14 +125,14 @@ class WorkloadDefinitionStrategy(_PodGroupStrategyBase):
         for template in mappings(obj, "spec", "podGroupTemplates"):
             _drop(template, self.off)
 
-    def validate_create(self, obj: RawObject) -> Found:
+    def validate_create(self, obj: RawObject) -> FieldErrors:
         templates = mappings(obj, "spec", "podGroupTemplates")
         yield from _check_controller(at(obj, "spec", "controllerRef"))
         if not templates:
             yield self.none
         yield from _check_templates(templates)
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         return _frozen(obj, old, "controllerRef", "podGroupTemplates")
 
 
@@ -133,7 +142,7 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
     off = _BETA_OFF
     none = invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
 
-    def validate_create(self, obj: RawObject) -> Found:
+    def validate_create(self, obj: RawObject) -> FieldErrors:
         templates = mappings(obj, "spec", "podGroupTemplates")
         yield from super().validate_create(obj)
         for path, template in numbered(_AT_TEMPLATES, templates):
@@ -141,7 +150,7 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
         if len({tuple(template.get(name) for name in _PRIORITY) for template in templates}) > 1:
             yield invalid("spec", None, "detected multiple priority configurations")
 
-    def validate_update(self, obj: RawObject, old: RawObject) -> Found:
+    def validate_update(self, obj: RawObject, old: RawObject) -> FieldErrors:
         yield from _frozen(obj, old, "controllerRef")
         yield from _check_changes(*(mappings(one, "spec", "podGroupTemplates") for one in (obj, old)))
 
@@ -203,17 +212,17 @@ def _to_alpha(holder: RawObject) -> None:
 # --- checks
 
 
-def _frozen(obj: RawObject, old: RawObject, *fields: str) -> Found:
+def _frozen(obj: RawObject, old: RawObject, *fields: str) -> FieldErrors:
     return _unchanged(mapping(obj, "spec"), mapping(old, "spec"), "spec", *fields)
 
 
-def _unchanged(new: RawObject, old: RawObject, path: str, *fields: str) -> Found:
+def _unchanged(new: RawObject, old: RawObject, path: str, *fields: str) -> FieldErrors:
     return (
         invalid(f"{path}.{name}", None, checks.IMMUTABLE) for name in fields if new.get(name) != old.get(name)
     )
 
 
-def _check_policy(holder: RawObject, path: str) -> Found:
+def _check_policy(holder: RawObject, path: str) -> FieldErrors:
     policy, path = mapping(holder, "schedulingPolicy"), f"{path}.schedulingPolicy"
     yield from _check_one_of(policy, _POLICIES, path)
     if policy.get("gang") is not None:
@@ -222,7 +231,7 @@ def _check_policy(holder: RawObject, path: str) -> Found:
         yield from checks.at_least(f"{path}.gang.minCount", count, 1)
 
 
-def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
+def _check_policy_change(new: RawObject, old: RawObject, path: str) -> FieldErrors:
     """Which policy it is never changes; how many pods it wants may."""
     policy, before = (mapping(one, "schedulingPolicy") for one in (new, old))
     at = f"{path}.schedulingPolicy"
@@ -236,7 +245,7 @@ def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
         yield from _check_policy(new, path)
 
 
-def _check_standing(holder: RawObject, path: str) -> Found:
+def _check_standing(holder: RawObject, path: str) -> FieldErrors:
     """How a group stands to others: how it is disrupted, and its priority."""
     if holder.get("disruptionMode") is not None:
         yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
@@ -246,7 +255,7 @@ def _check_standing(holder: RawObject, path: str) -> Found:
         yield invalid(f"{path}.priority", priority, f"must be less than or equal to {HIGHEST}")
 
 
-def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> Found:
+def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> FieldErrors:
     given = [name for name in members if holder.get(name) is not None]
     listed = ", ".join(f"`{name}`" for name in members)
     if not given:
@@ -255,19 +264,19 @@ def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> Fou
         yield invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {listed}")
 
 
-def _check_workload(ref: RawObject, path: str, template: str) -> Found:
+def _check_workload(ref: RawObject, path: str, template: str) -> FieldErrors:
     yield from checks.subdomain(f"{path}.workloadName", ref.get("workloadName"))
     yield from checks.label(f"{path}.{template}", ref.get(template))
 
 
-def _check_controller(given: object) -> Found:
+def _check_controller(given: object) -> FieldErrors:
     ref, path = mapping(given), "spec.controllerRef"
     yield from checks.subdomain(f"{path}.apiGroup", ref.get("apiGroup"), needed=False)
     if given is not None:
         yield from checks.reference(path, ref)
 
 
-def _check_templates(templates: list[RawObject]) -> Found:
+def _check_templates(templates: list[RawObject]) -> FieldErrors:
     if len(templates) > MAX_TEMPLATES:
         yield too_many(_AT_TEMPLATES, templates, MAX_TEMPLATES)
         return
@@ -279,7 +288,7 @@ def _check_templates(templates: list[RawObject]) -> Found:
         yield from _check_policy(template, path)
 
 
-def _check_changes(new: list[RawObject], old: list[RawObject]) -> Found:
+def _check_changes(new: list[RawObject], old: list[RawObject]) -> FieldErrors:
     before = {template.get("name"): template for template in old}
     for path, template in numbered(_AT_TEMPLATES, new):
         known = before.get(template.get("name"))
@@ -292,7 +301,7 @@ def _check_changes(new: list[RawObject], old: list[RawObject]) -> Found:
         yield forbidden(_AT_TEMPLATES, "item may not be removed")
 
 
-def _check_conditions(conditions: list[RawObject]) -> Found:
+def _check_conditions(conditions: list[RawObject]) -> FieldErrors:
     seen: set[object] = set()
     for path, condition in numbered("status.conditions", conditions):
         kind = condition.get("type") or ""
