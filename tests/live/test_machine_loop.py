@@ -123,6 +123,22 @@ def test_events_wait_while_requests_are_under_way() -> None:
     asyncio.run(story())
 
 
+def test_events_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where something else is always under way, they are written once the first has waited for a while."""
+    monkeypatch.setattr(machine_loop, "LATEST", 0.2)
+    machine = Asker(patch("p"), *(event(number) for number in range(300)))
+
+    async def story() -> None:
+        api = Gate()
+        async with at_work(api, machine, MachineSettings()):
+            await api.asked.wait()
+            await until(lambda: len(api.names("events")) == 300, timeout=8)  # at twenty a second it takes 15
+            assert len(machine.answers) == 300
+            api.open.set()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(("under_way", "rests"), [(1, False), (2, True)])
 def test_who_waits_for_many_answers_rests(
     monkeypatch: pytest.MonkeyPatch, *, under_way: int, rests: bool
@@ -147,7 +163,7 @@ def test_who_waits_for_many_answers_rests(
 
 
 def test_more_events_than_there_is_room_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest go, and it is counted how many."""
+    """The oldest go, it is counted how many, and the machine hears of each, as of those that are written."""
     monkeypatch.setattr(machine_loop, "MOST_EVENTS", 10)
     machine = Asker(patch("p"), *(event(number) for number in range(30)))
 
@@ -158,7 +174,7 @@ def test_more_events_than_there_is_room_for_are_dropped(monkeypatch: pytest.Monk
             async with running(loop.run(lambda: False)):
                 await api.asked.wait()
                 api.open.set()
-                await until(lambda: len(machine.answers) == 11)
+                await until(lambda: len(machine.answers) == 31)
                 assert loop.dropped == 20
                 assert "e29" in api.names("events")
                 assert "e0" not in api.names("events")

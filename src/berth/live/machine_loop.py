@@ -104,6 +104,7 @@ _log = logging.getLogger(__name__)
 MOST_EVENTS = 20_000
 # While other requests are under way one event is written every so often, more when they pile up.
 _TRICKLE, MANY_EVENTS = 0.05, 5_000
+LATEST = 1.0  # seconds that an event waits at most while there are other requests
 _TURNS = 3  # turns of the event loop from the arrival of bytes until machines have handled them
 _YIELD = 0.02  # seconds between looks at whether everything is finished
 
@@ -163,7 +164,7 @@ class MachineLoop:
         self._queue: list[tuple[int, int, Action]] = []  # a heap
         self._idle: list[asyncio.Future[None]] = []  # workers that wait for a request
         self._workers = self._under_way = 0
-        self._events: deque[Action] = deque()
+        self._events: deque[tuple[float, Action]] = deque()  # since when each waits
         self._noted = asyncio.Event()
         self._quiet = asyncio.Event()
         self._writers = self._writing = 0
@@ -281,12 +282,14 @@ class MachineLoop:
             self._spawn(self._work())
 
     def _note(self, action: Action) -> None:
-        self._events.append(action)
+        now = self._clock()
+        self._events.append((now, action))
         if len(self._events) > MOST_EVENTS:
-            self._events.popleft()
+            _, lost = self._events.popleft()
             self.dropped += 1
+            self.machine.done(lost, Outcome(at=now, code=400, reason="Dropped"))
         self._noted.set()
-        if len(self._events) >= MANY_EVENTS:
+        if self._must_write():
             self._quiet.set()
         if self._writers < min(self._settings.writers, len(self._events)):
             self._writers += 1
@@ -307,13 +310,18 @@ class MachineLoop:
             finally:
                 self._under_way -= 1
 
+    def _must_write(self) -> bool:
+        """Whether events are written though other requests are under way: many wait, or one for long."""
+        waits = self._events[0][0] if self._events else math.inf
+        return len(self._events) >= MANY_EVENTS or self._clock() - waits > LATEST
+
     async def _write(self, *, first: bool) -> None:
-        """Write events; only the first writer does while other requests are under way."""
+        """Write events; while other requests are under way only the first writer does, one now and then."""
         while True:
             while not self._events:
                 self._noted.clear()
                 await self._noted.wait()
-            if (self._under_way or self._queue) and len(self._events) < MANY_EVENTS:
+            if (self._under_way or self._queue) and not self._must_write():
                 if first:
                     await asyncio.sleep(_TRICKLE)
                 else:
@@ -321,7 +329,7 @@ class MachineLoop:
                     await self._quiet.wait()
                 if not first or not self._events:
                     continue
-            action = self._events.popleft()
+            _, action = self._events.popleft()
             self._writing += 1
             try:
                 await self._carry_out(action)
