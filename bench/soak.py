@@ -179,8 +179,10 @@ def figures(name: str, size: Soak, course: Course) -> Iterable[Figure]:
     yield figure("berth, memory for a pod more", grown, "KiB")
     yield figure(f"berth, memory with {full.alive:,} pods", full.use.memory_mib, "MiB")
     if size.steady:
-        ratio = after.use.memory_mib / full.use.memory_mib
-        yield figure(f"the same after {size.steady:,} have come and as many gone", ratio, "ratio", _GROWTH)
+        yield figure(f"the same after {size.steady:,} came and as many went", after.use.memory_mib, "MiB")
+        half = _when(course, size.pods + size.steady / 2)  # by then freed blocks are used again
+        ratio = after.use.memory_mib / half.use.memory_mib
+        yield figure("the second half of that, end / beginning", ratio, "ratio", _GROWTH)
 
 
 def _when(course: Course, created: float) -> Look:
