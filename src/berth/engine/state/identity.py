@@ -50,7 +50,7 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
     """Equal for pods that ask for the same thing."""
     meta, spec = pod.metadata, pod.spec
     # The others have names of their own in every pod and would split the class.
-    volumes = [volume for volume in spec.volumes or () if volume.matters] or None
+    volumes = [volume for volume in spec.volumes if volume.matters] or None if spec.volumes else None
     # The claims of ephemeral volumes are named after their pod.
     named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
     devices: tuple[object, ...] | None = None
