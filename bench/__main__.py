@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, eviction, fleet, live, load, page, plane, server, spreading, tools, what_if
+from bench import engine, eviction, fleet, load, page, plane, server, spreading, tools, what_if
+from bench.live import command as live
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from berth.kube.objects import Node, Pod
-from tests.reference.inter_pod_affinity import (
+from tests.reference.rules.inter_pod_affinity import (
     affinity_of,
     anti_affinity_of,
     incoming_wants,
@@ -11,8 +11,8 @@ from tests.reference.inter_pod_affinity import (
     spared,
     term_of,
 )
-from tests.reference.node_affinity import affinity_of as node_affinity_of
-from tests.reference.node_affinity import selects
+from tests.reference.rules.node_affinity import affinity_of as node_affinity_of
+from tests.reference.rules.node_affinity import selects
 from tests.reference.world import World, name_of, namespace_of
 
 Violation = tuple[str, str, str, str]  # pod, node, kind, path

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from berth.kube.objects import MountingPod, Node, Pod
 from berth.kube.validation.containers import validate_mounts
 from berth.kube.validation.objects import validate_pod
-from tests.reference import (
+from tests.reference.rules import (
     balanced_allocation,
     image_locality,
     inter_pod_affinity,

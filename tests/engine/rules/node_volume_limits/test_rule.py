@@ -29,7 +29,7 @@ from berth.kube.objects import (
 )
 from berth.kube.versions import VERSIONS
 from tests.reference import Args, World
-from tests.reference.node_volume_limits import reject
+from tests.reference.rules.node_volume_limits import reject
 from tests.reference.world import StorageObject
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.storage import (

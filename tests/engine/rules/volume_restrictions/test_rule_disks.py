@@ -17,7 +17,7 @@ from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod
 from berth.kube.well_known import UNSCHEDULABLE
-from tests.reference.volume_restrictions import reject
+from tests.reference.rules.volume_restrictions import reject
 from tests.reference.world import World
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.storage import causes, class_of, cluster_with, feasible, make_claim, message, verdict

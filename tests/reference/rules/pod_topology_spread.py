@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from berth.kube.objects import Node, Pod, TopologySpreadConstraint
 from berth.kube.selectors import IN, Requirement, Selector, parse_label_selector
-from tests.reference import node_affinity, taint_toleration
-from tests.reference.default_spreading import siblings
-from tests.reference.scaling import MAX_SCORE
+from tests.reference.rules import node_affinity, taint_toleration
+from tests.reference.rules.default_spreading import siblings
+from tests.reference.rules.scaling import MAX_SCORE
 from tests.reference.verdicts import (
     SKIP,
     SUCCESS,

@@ -14,7 +14,7 @@ from berth.kube.objects import (
     ResourceList,
     ResourceRequirements,
 )
-from tests.reference.node_ports import stays
+from tests.reference.rules.node_ports import stays
 from tests.reference.world import World
 
 Amounts = dict[str, Quantity]

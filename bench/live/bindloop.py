@@ -1,6 +1,6 @@
 """The yardstick: bind every pending pod to the next node in turn, with no thought at all.
 
-usage: python -m bench.bindloop URL TOKEN_FILE CA_FILE NAMESPACE [events]
+usage: python -m bench.live.bindloop URL TOKEN_FILE CA_FILE NAMESPACE [events]
 
 With "events" an event is written after every binding.  It runs until it is told to end, so that what it took
 can be seen.

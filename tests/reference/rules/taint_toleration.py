@@ -1,7 +1,7 @@
 """TaintToleration: NoSchedule and NoExecute keep pods away, PreferNoSchedule makes a node worse."""
 
 from berth.kube.objects import Node, Pod, Taint, Toleration
-from tests.reference.scaling import scaled
+from tests.reference.rules.scaling import scaled
 from tests.reference.verdicts import UNRESOLVABLE, Rejections, Scores, Status
 from tests.reference.world import World, name_of
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from bench.drain import BACKLOG, NEW, Usage, bindings, fill, make_pod, started, usage_of
-from bench.drain import Size as DrainSize
+from bench.live.drain import BACKLOG, NEW, Usage, bindings, fill, make_pod, started, usage_of
+from bench.live.drain import Size as DrainSize
 from bench.report import Figure
 from bench.session import Session
 from bench.workloads import Workload

@@ -2,7 +2,7 @@
 
 from berth.kube.objects import Node, Pod
 from berth.kube.objects.pods import Volume
-from tests.reference.node_volume_limits import claim_named
+from tests.reference.rules.node_volume_limits import claim_named
 from tests.reference.verdicts import SKIP, SUCCESS, UNRESOLVABLE, UNSCHEDULABLE, Rejections, Status
 from tests.reference.world import World, name_of, namespace_of
 

@@ -1,7 +1,7 @@
 """ImageLocality: better a node that has the pod's images already, less so if few nodes have them."""
 
 from berth.kube.objects import Node, Pod
-from tests.reference.scaling import MAX_SCORE, unscaled
+from tests.reference.rules.scaling import MAX_SCORE, unscaled
 from tests.reference.verdicts import Scores
 from tests.reference.world import World, name_of
 

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from bench import soak
-from bench.drain import (
+from bench.live import soak
+from bench.live.drain import (
     BACKLOG,
     NEW,
     Drain,
@@ -73,7 +73,7 @@ def contenders(backend: Backend) -> dict[str, tuple[str, list[str]]]:
     python, kubeconfig = sys.executable, f"--kubeconfig={backend.kubeconfig}"
     token, ca = str(backend.settings.data_dir / "token"), str(backend.prepared.ca_file)
     quiet = ["--leader-elect=false", "--secure-port=0"]
-    loop = [python, "-m", "bench.bindloop", backend.url, token, ca, NEW]
+    loop = [python, "-m", "bench.live.bindloop", backend.url, token, ca, NEW]
     found = {
         LOOP: (NOBODY, loop),
         TELLING: (NOBODY, [*loop, "events"]),

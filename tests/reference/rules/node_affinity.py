@@ -7,7 +7,7 @@ from berth.kube.selectors import (
     selector_from_labels,
 )
 from berth.kube.text.words import aggregated
-from tests.reference.scaling import scaled
+from tests.reference.rules.scaling import scaled
 from tests.reference.verdicts import ERROR, SKIP, SUCCESS, UNRESOLVABLE, Rejections, Scores, Status
 from tests.reference.world import World, labels_of, name_of
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from berth.kube.objects import Node, Pod
-from tests.reference.requests import (
+from tests.reference.rules.requests import (
     ASSUMED,
     NOTHING,
     allocatable,
@@ -15,7 +15,7 @@ from tests.reference.requests import (
     rounded,
     taken_by,
 )
-from tests.reference.scaling import MAX_SCORE, unscaled
+from tests.reference.rules.scaling import MAX_SCORE, unscaled
 from tests.reference.verdicts import (
     SUCCESS,
     UNRESOLVABLE,

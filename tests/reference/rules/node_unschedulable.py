@@ -1,7 +1,7 @@
 """NodeUnschedulable: cordoned nodes take only pods that tolerate the taint which cordoning stands for."""
 
 from berth.kube.objects import Pod, Taint
-from tests.reference.taint_toleration import tolerated
+from tests.reference.rules.taint_toleration import tolerated
 from tests.reference.verdicts import UNRESOLVABLE, Rejections, Status
 from tests.reference.world import World, name_of
 

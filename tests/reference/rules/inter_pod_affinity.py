@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from berth.kube.objects import Affinity, Node, Pod, PodAffinity, PodAffinityTerm
 from berth.kube.selectors import Selector, parse_label_selector
-from tests.reference.scaling import MAX_SCORE
+from tests.reference.rules.scaling import MAX_SCORE
 from tests.reference.verdicts import (
     SKIP,
     SUCCESS,

@@ -3,9 +3,9 @@
 import math
 
 from berth.kube.objects import Node, Pod
-from tests.reference.node_resources_fit import rated
-from tests.reference.requests import NOTHING, allocatable, held_by, rounded, taken_by
-from tests.reference.scaling import MAX_SCORE, unscaled
+from tests.reference.rules.node_resources_fit import rated
+from tests.reference.rules.requests import NOTHING, allocatable, held_by, rounded, taken_by
+from tests.reference.rules.scaling import MAX_SCORE, unscaled
 from tests.reference.verdicts import SKIP, Scores, Status
 from tests.reference.world import World, name_of
 
