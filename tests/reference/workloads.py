@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from berth.kube.karmada import Binding, MemberCluster, WorkloadAntiAffinity, WorkloadTerm
+from berth.kube.karmada import (
+    Binding,
+    MemberCluster,
+    WorkloadAntiAffinity,
+    WorkloadTerm,
+    leaving_clusters,
+)
 from berth.kube.selectors import parse_label_selector
 
 
@@ -127,8 +133,7 @@ def _home(fleet: Fleet, binding: Binding) -> set[str]:
 
 
 def _present(fleet: Fleet, binding: Binding) -> set[str]:
-    tasks = binding.spec.graceful_eviction_tasks or () if fleet.evicting_counts else ()
-    return _targets(binding) | {task.from_cluster or "" for task in tasks}
+    return _targets(binding) | set(leaving_clusters(binding) if fleet.evicting_counts else ())
 
 
 def _affinity(binding: Binding) -> WorkloadAntiAffinity | None:

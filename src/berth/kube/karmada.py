@@ -13,7 +13,6 @@ from berth.kube.objects import (
     Condition,
     Int32,
     Int64,
-    Labels,
     LabelSelector,
     NodeSelectorRequirement,
     ObjectReference,
@@ -210,20 +209,6 @@ class TargetCluster(Struct, frozen=True):
     components: list[TargetComponent] | None = None
 
 
-class GracefulEvictionTask(Struct, frozen=True):
-    from_cluster: str | None = None
-    purge_mode: str | None = None
-    replicas: Int32 | None = None
-    reason: str | None = None
-    message: str | None = None
-    producer: str | None = None
-    grace_period_seconds: Int32 | None = None
-    suppress_deletion: bool | None = None
-    preserved_label_state: Labels | None = None
-    creation_timestamp: str | None = None
-    clusters_before_failover: list[str] | None = None
-
-
 class BindingSuspension(Struct, frozen=True):
     scheduling: bool | None = None
     dispatching: bool | None = None
@@ -245,12 +230,17 @@ class BindingSpec(Struct, frozen=True):
     components: list[Component] | None = None
     clusters: list[TargetCluster] | None = None
     placement: Placement | None = None
-    graceful_eviction_tasks: list[GracefulEvictionTask] | None = None
+    graceful_eviction_tasks: list[RawObject] | None = None  # raw, to be written back whole
     scheduler_name: str | None = None
     reschedule_triggered_at: str | None = None
     suspension: BindingSuspension | None = None
     schedule_priority: BindingPriority | None = None
     workload_affinity_groups: WorkloadAffinityGroups | None = None
+
+    def __post_init__(self) -> None:
+        for task in self.graceful_eviction_tasks or ():
+            if not isinstance(task.get("fromCluster"), str | None):
+                raise TypeError("fromCluster of a graceful eviction task is not a string")
 
 
 class BindingStatus(Struct, frozen=True):
@@ -271,6 +261,12 @@ class Binding(BindingBase, frozen=True):
     """A binding as it is scheduled."""
 
     spec: BindingSpec = BindingSpec()
+
+
+def leaving_clusters(binding: Binding) -> list[str]:
+    """The clusters that it is being evicted from."""
+    tasks = binding.spec.graceful_eviction_tasks or ()
+    return [cluster for task in tasks if (cluster := task.get("fromCluster"))]
 
 
 class LiveBinding(BindingBase, frozen=True):

@@ -117,6 +117,14 @@ def test_karmada_unless_told_otherwise() -> None:
     ]
 
 
+def test_an_eviction_from_no_name_is_refused() -> None:
+    """Tasks are kept as they came; where a binding leaves is read all the same."""
+    case = {**EVICTED, "bindings": [grouped("peer", gracefulEvictionTasks=[{"fromCluster": 5}])]}
+    outcome = berth("fleet", "evaluate", stdin=lines(case))
+    assert outcome.code == 1
+    assert "fromCluster of a graceful eviction task is not a string" in answers(outcome.out)[0]["error"]
+
+
 def test_label_keys_are_checked() -> None:
     """A label key that is none is refused in a sentence."""
     outcome = berth("fleet", "evaluate", "--affinity-label-keys", "a b", stdin=lines(CASE))

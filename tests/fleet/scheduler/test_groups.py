@@ -43,6 +43,17 @@ class TestGroupsThatMoveTogether:
             "BerthFleet",
         )
 
+    def test_a_task_that_is_there_already_is_written_back_whole(self) -> None:
+        """Fields of a newer Karmada are kept as they were."""
+        world = FleetScript()
+        there = {"fromCluster": "m3", "reason": "TaintUntolerated", "notYetInvented": {"n": 1}}
+        world.bind(single("a").group(GROUP), single("b").group(GROUP).evicted_by(there))
+        world.settle()
+        world.evict("a", "m1")
+        world.settle()
+        kept, _ = world.binding("b")["spec"]["gracefulEvictionTasks"]
+        assert kept == there
+
     def test_karmada_waits_for_ever(self) -> None:
         """With Karmada's settings an evicted member waits while its group stays."""
         world = self.start(COMPATIBLE)

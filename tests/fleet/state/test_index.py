@@ -14,7 +14,7 @@ from berth.fleet.placement.fleet import Fleet
 from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.index import HOME, LEAVING, PRESENT, WorkloadCounts
 from berth.fleet.state.options import FleetOptions
-from berth.kube.karmada import Binding, MemberCluster
+from berth.kube.karmada import Binding, MemberCluster, leaving_clusters
 from berth.kube.text.decoding import convert
 from tests.reference import workloads
 from tests.support.fleet.builders import make_binding, make_cluster, peers
@@ -129,7 +129,7 @@ def test_it_allows_what_the_rules_read_slowly_allow(given_bindings: list[Binding
     slow = workloads.Fleet(members(), held, evicting_counts=counts)
     for key, binding in held.items():
         current = {target.name for target in binding.spec.clusters or ()}
-        leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks or ()}
+        leaving = set(leaving_clusters(binding))
         wanted = {
             name
             for name in members()

@@ -33,7 +33,6 @@ from berth.kube.karmada import (
     ClusterStatus,
     Component,
     FieldSelector,
-    GracefulEvictionTask,
     GroupTerm,
     MemberCluster,
     OverflowClusterAffinity,
@@ -57,6 +56,7 @@ from berth.kube.objects import (
     NodeSelectorRequirement,
     ObjectMeta,
     ObjectReference,
+    RawObject,
     RawQuantity,
     Taint,
     Toleration,
@@ -276,9 +276,12 @@ class BindingBuilder:
         return self._spec(clusters=[TargetCluster(name=n, replicas=r) for n, r in targets.items()])
 
     def evicting(self, *clusters: str) -> Self:
-        tasks = self._binding.spec.graceful_eviction_tasks or []
-        added = [GracefulEvictionTask(from_cluster=c, reason="TaintUntolerated") for c in clusters]
-        return self._spec(graceful_eviction_tasks=[*tasks, *added])
+        return self.evicted_by(*({"fromCluster": c, "reason": "TaintUntolerated"} for c in clusters))
+
+    def evicted_by(self, *tasks: RawObject) -> Self:
+        return self._spec(
+            graceful_eviction_tasks=[*(self._binding.spec.graceful_eviction_tasks or ()), *tasks]
+        )
 
     def observed(self, affinity_name: str) -> Self:
         """The affinity term that was followed last."""

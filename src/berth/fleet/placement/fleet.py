@@ -23,7 +23,7 @@ from berth.fleet.state.strategy import reschedule_required
 from berth.fleet.state.terms import NO_RULES, TermError, WorkloadRule, derived_groups, groups_of, rules_of
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
-from berth.kube.karmada import Binding, Placement, TargetCluster
+from berth.kube.karmada import Binding, Placement, TargetCluster, leaving_clusters
 from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
 
@@ -240,8 +240,7 @@ class Fleet:
     def _places(self, binding: Binding) -> BindingPlaces:
         slot = self.clusters.slot
         targets = tuple(dict.fromkeys(slot(t.name) for t in binding.spec.clusters or ()))
-        tasks = binding.spec.graceful_eviction_tasks or ()
-        leaving = tuple(dict.fromkeys(slot(t.from_cluster) for t in tasks if t.from_cluster))
+        leaving = tuple(dict.fromkeys(map(slot, leaving_clusters(binding))))
         if not self.options.count_evicting:
             return targets, targets, leaving
         return targets or leaving, tuple(dict.fromkeys(targets + leaving)), leaving

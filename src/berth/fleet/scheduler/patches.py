@@ -10,7 +10,7 @@ import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
 from berth.fleet.state.strategy import reschedule_required
-from berth.kube.karmada import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
+from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
 from berth.kube.objects import RawObject
 from berth.kube.pods import condition, true_condition
 from berth.kube.times import stamp
@@ -63,8 +63,7 @@ def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterab
     spec: RawObject = {"clusters": clusters}
     message = "other workloads of its affinity group had to leave this cluster"
     tasks = [
-        GracefulEvictionTask(from_cluster=name, reason=FAILOVER, producer=PRODUCER, message=message)
-        for name in leave
+        {"fromCluster": name, "reason": FAILOVER, "producer": PRODUCER, "message": message} for name in leave
     ]
     if tasks:
         spec["gracefulEvictionTasks"] = [*(binding.spec.graceful_eviction_tasks or ()), *tasks]
