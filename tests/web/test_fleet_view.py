@@ -41,6 +41,17 @@ def test_a_group_is_judged(kind: str, places: list[list[str]], ok: bool, wrong: 
     assert (group["ok"], group["wrong"], len(group["members"])) == (ok, wrong, len(places))
 
 
+def test_taints_are_written_as_kubectl_writes_them() -> None:
+    """A cluster's taint has a value or none, an effect or none."""
+    taints = [
+        {"key": "a", "value": "b", "effect": "NoExecute"},
+        {"key": "c", "effect": "NoSchedule"},
+        {"key": "d"},
+    ]
+    (cluster,) = fleet([("Cluster", {"metadata": {"name": "m1"}, "spec": {"taints": taints}})])["clusters"]
+    assert cluster["taints"] == ["a=b:NoExecute", "c:NoSchedule", "d"]
+
+
 def test_who_waits_is_told_why() -> None:
     """The scheduler's sentence, a suspension, or that nobody has looked; who has a cluster does not wait."""
     refused = {

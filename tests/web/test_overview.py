@@ -12,6 +12,7 @@ def test_a_node_says_what_closes_it() -> None:
     assert node_row(zone_node("n1", "a").build()).state == "Ready"
     closed = node_row(zone_node("n1", "a").unschedulable().taint("gpu", "yes").build())
     assert (closed.unschedulable, "gpu=yes:NoSchedule" in closed.taints) == (True, True)
+    assert node_row(zone_node("n1", "a").taint("gpu", effect="NoExecute").build()).taints == ["gpu:NoExecute"]
     for status, state in (("True", "Ready"), ("False", "NotReady"), ("Unknown", "Unknown")):
         assert node_row(zone_node("n1", "a").condition("Ready", status).build()).state == state
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from berth.kube.objects import Document, LabelSelector, RawObject
+from berth.kube.objects import Document, LabelSelector, RawObject, Taint
 from berth.kube.selectors import parse_label_selector
+from berth.kube.taints import described
 from berth.kube.well_known import (
     BERTH_API_VERSION,
     DEFAULT_SCHEDULER_NAME,
@@ -43,8 +44,12 @@ def _cluster(item: RawObject) -> Document:
         "labels": item["metadata"].get("labels") or {},
         **{key: spec.get(key) for key in ("provider", "region", "zone")},
         "ready": ready,
-        "taints": [f"{t.get('key')}:{t.get('effect')}" for t in spec.get("taints") or ()],
+        "taints": [_taint(taint) for taint in spec.get("taints") or ()],
     }
+
+
+def _taint(taint: RawObject) -> str:
+    return described(Taint(key=taint.get("key"), value=taint.get("value"), effect=taint.get("effect")))
 
 
 def _binding(item: RawObject) -> Document:

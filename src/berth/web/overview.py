@@ -9,7 +9,7 @@ import msgspec
 from berth.engine.state.requests import pod_requests, units_of
 from berth.kube.objects import Document, Key, Node, Pod
 from berth.kube.pods import is_terminating, phase, pod_condition
-from berth.kube.taints import unready
+from berth.kube.taints import described, taints_of, unready
 from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
 
 NOT_READY = "NotReady"
@@ -58,7 +58,7 @@ def node_row(node: Node) -> NodeRow:
         node.metadata.labels or {},
         state,
         bool(spec and spec.unschedulable),
-        [f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in (spec and spec.taints) or ()],
+        [described(taint) for taint in taints_of(node)],
         allocatable.get("cpu", 0),
         allocatable.get("memory", 0),
         allocatable.get("pods", 0),
