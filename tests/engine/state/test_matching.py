@@ -73,6 +73,17 @@ def test_equal_newcomers_share_an_entry() -> None:
     )
 
 
+def test_a_namespace_that_is_gone_is_not_known() -> None:
+    """It is forgotten whether it had labels or not."""
+    index = MatchIndex()
+    index.set_namespace("plain", {})
+    index.set_namespace("labelled", {"a": "1"})
+    assert set(index.namespaces) == {"plain", "labelled"}
+    for name in ("plain", "labelled", "never-seen"):
+        index.set_namespace(name, None)
+    assert not index.namespaces
+
+
 def test_forgetting_leaves_nothing_behind() -> None:
     """What is not kept is unlinked on both sides, and interned anew when it returns."""
     index = MatchIndex()

@@ -133,14 +133,13 @@ class MatchIndex:
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Take note of a namespace's labels (None: it is gone). True if some term now selects other pods."""
-        if self.namespace_labels(name) == (labels or _NO_LABELS):
-            if labels is not None:
-                self._namespaces[name] = labels
-            return False
+        before = self.namespace_labels(name)
         if labels is None:
-            del self._namespaces[name]
+            self._namespaces.pop(name, None)
         else:
             self._namespaces[name] = labels
+        if before == self.namespace_labels(name):
+            return False
         changed = False
         by_namespace = [s for s in self._label_sets.values() if s.namespace == name]
         for term in self._terms.values():
