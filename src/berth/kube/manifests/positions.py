@@ -87,7 +87,7 @@ class Positions:
         if found is not None:
             return found
         content, position, line = self._contents[file], 0, 0
-        found = self._items[file] = []
+        found = []
         head = json_reader.decode(content.removeprefix(b"\xef\xbb\xbf"), json_reader.Head)
         for item in json_reader.items(head) or ():
             raw = bytes(item)
@@ -96,6 +96,7 @@ class Positions:
             found.append((line, raw.decode()))
             position = start + len(raw)
             line += raw.count(b"\n")
+        self._items[file] = found
         return found
 
 
