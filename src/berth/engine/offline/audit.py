@@ -25,7 +25,7 @@ from berth.engine.execution.eviction_set import PodToEvict, eviction_set, replac
 from berth.engine.execution.rebalancing import Move, Rebalance
 from berth.engine.execution.removal_order import counted_selectors, has_order
 from berth.engine.execution.violations import all_violations, placement_violations
-from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
+from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of, may_be_ready
 from berth.engine.offline.snapshot import Entry, Snapshot, WorkloadManifests
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.offline.workloads import replicas_of
@@ -35,7 +35,7 @@ from berth.engine.state.cluster import Cluster
 from berth.kube.manifests.manifest import Progress
 from berth.kube.objects import Namespace, Workload
 from berth.kube.ownership import controller_of
-from berth.kube.pods import is_ready, is_terminating
+from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
 from berth.kube.well_known import KEEP_SPREAD, REBALANCE, RELEASE_ANNOTATION, SYSTEM_NAMESPACE
 
@@ -395,6 +395,4 @@ class _Rest:
         alone = self._revisions.get(whole, {name}) == {name}
         if not alone or replicas_of(self._owners.get(whole), number) != number:
             return rebalancing.ROLLING_OUT
-        # A pod that says nothing about its conditions is taken for Ready.
-        told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]
-        return "" if all(map(is_ready, told)) else rebalancing.NOT_READY
+        return "" if all(may_be_ready(entry.pod) for entry in members) else rebalancing.NOT_READY

@@ -148,7 +148,7 @@ def _scale(pods: list[Entry], owners: WorkloadManifests) -> int:
 
 def may_be_ready(pod: Pod) -> bool:
     """Whether the pod serves. One that was only written down has no conditions and is taken for ready."""
-    return pod.status is None or pod.status.conditions is None or is_ready(pod)
+    return pod.status is None or not pod.status.conditions or is_ready(pod)
 
 
 class AllowedDisruptions:
