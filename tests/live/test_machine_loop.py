@@ -139,18 +139,18 @@ def test_events_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(("under_way", "rests"), [(1, False), (2, True)])
-def test_who_waits_for_many_answers_rests(
-    monkeypatch: pytest.MonkeyPatch, *, under_way: int, rests: bool
+@pytest.mark.parametrize(("under_way", "rest"), [(0, []), (1, [0.5]), (2, [0.25])])
+def test_who_waits_for_answers_rests(
+    monkeypatch: pytest.MonkeyPatch, *, under_way: int, rest: list[float]
 ) -> None:
-    """From half of the requests that may be under way on: the process sleeps before the machine is asked."""
+    """The process sleeps before the machine is asked, shorter if half of what may be under way is."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     machine = Asker(*(patch(f"p{number}") for number in range(under_way)))
 
     async def story() -> None:
         api = Gate()
-        async with at_work(api, machine, MachineSettings(concurrency=4, rest=0.25)):
+        async with at_work(api, machine, MachineSettings(concurrency=4, rests=(0.5, 0.25))):
             await until(lambda: len(api.asking) == under_way)
             assert slept == []
             machine.wants.append(get("more"))
@@ -159,7 +159,7 @@ def test_who_waits_for_many_answers_rests(
             api.open.set()
 
     asyncio.run(story())
-    assert slept == ([0.25] if rests else [])
+    assert slept == rest
 
 
 def test_more_events_than_there_is_room_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

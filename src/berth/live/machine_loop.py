@@ -104,7 +104,7 @@ _log = logging.getLogger(__name__)
 MOST_EVENTS = 20_000
 # While other requests are under way one event is written every so often, more when they pile up.
 _TRICKLE, MANY_EVENTS = 0.05, 5_000
-LATEST = 1.0  # seconds that an event waits at most while there are other requests
+LATEST = 3.0  # seconds that an event waits at most while there are other requests
 _TURNS = 3  # turns of the event loop from the arrival of bytes until machines have handled them
 _YIELD = 0.02  # seconds between looks at whether everything is finished
 
@@ -119,8 +119,8 @@ class MachineSettings:
         rank: Which requests go first: those with the lowest number.
         apart: Its requests do not count against those that all machines may have under way.
         gather: Seconds to hear of more before it is asked, so that a burst is one question.
-        rest: Seconds to sleep instead while half of `concurrency` or more is under way; for machines that
-            have their process for themselves.
+        rests: Seconds to sleep instead while requests are under way: fewer than half of `concurrency`, and
+            half or more; for machines that have their process for themselves.
         drain: Seconds to finish what was begun when told to end, for a machine that can.
         failures: The level at which requests that failed are logged, Events aside.
         clock: The time it is told.
@@ -132,7 +132,7 @@ class MachineSettings:
     rank: Callable[[Action], int] = field(default=lambda _: 0)
     apart: bool = False
     gather: float = 0.002
-    rest: float = 0.0
+    rests: tuple[float, float] | None = None
     drain: float = 6.0
     failures: int = logging.DEBUG
     clock: Callable[[], float] = time.time
@@ -231,13 +231,15 @@ class MachineLoop:
     async def _gather(self) -> None:
         """Wait for further events before the machine is asked.
 
-        While many answers are to come the whole process sleeps, and then reads them together: that takes less
-        processor time than waking up for each, and leaves more to a server on the same machine.
+        While answers are to come the whole process sleeps, and then reads them together: that takes less
+        processor time than waking up for each, and leaves more to a server on the same machine.  With many
+        under way the sleep is short, so that the server does not run out of requests.
         """
-        if not self._settings.rest or self._under_way < self._settings.concurrency // 2:
+        if self._settings.rests is None or not (self._under_way or self._writing):
             await asyncio.sleep(self._settings.gather)
             return
-        time.sleep(self._settings.rest)  # noqa: ASYNC251 - nothing is to happen meanwhile
+        many = self._under_way >= self._settings.concurrency // 2
+        time.sleep(self._settings.rests[many])  # noqa: ASYNC251 - nothing is to happen meanwhile
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 

@@ -63,8 +63,8 @@ VIEWS: dict[Resource, type[Any]] = {
 }
 # Events written at a time, once no binding is under way.
 WRITERS = 12
-# Seconds to sleep while many bindings are under way, so that their answers are read together.
-REST = 0.002
+# Seconds to sleep while a few bindings are under way, and while many are, so that answers are read together.
+RESTS = (0.01, 0.002)
 
 
 @click.command("scheduler")
@@ -112,7 +112,7 @@ async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None
         settled, identity = replace(scheduler, profiles=profiles), str(uuid.uuid4())
         machine = Scheduler(settled, metrics=metrics, tell=log_failed_attempt, identity=identity)
         runner = Runner(
-            client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler, rest=REST)
+            client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler, rests=RESTS)
         )
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
@@ -120,7 +120,7 @@ async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None
 
 
 def scheduler_runs(
-    scheduler: SchedulerSettings, *, writers: int = WRITERS, rest: float = 0.0
+    scheduler: SchedulerSettings, *, writers: int = WRITERS, rests: tuple[float, float] | None = None
 ) -> MachineSettings:
     """How the scheduler is run: bindings go first, and are finished before it ends."""
     return MachineSettings(
@@ -129,7 +129,7 @@ def scheduler_runs(
         rank=_rank,
         apart=True,
         gather=0.0005,
-        rest=rest,
+        rests=rests,
         drain=15.0,
         failures=logging.WARNING,
         clock=steady,
