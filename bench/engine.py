@@ -24,7 +24,7 @@ from bench.workloads import (
 from berth.engine.placement.plan import plan_for
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Pod
-from berth.live.component.lifecycle import keep_many_objects
+from berth.live.component.memory import keep_many_objects
 
 SIZES = ((500, 1_000), (5_000, 2_000), (100_000, 100_000))
 WARM_UP = 100

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from bench.report import Figure
 from berth.fleet.placement.fleet import Fleet
 from berth.kube.karmada import Binding, MemberCluster
-from berth.live.component.lifecycle import keep_many_objects
+from berth.live.component.memory import keep_many_objects
 
 CLUSTERS, FEW, MANY = 1_000, 10_000, 100_000
 _NAMESPACES, _GROUP, _KINDS = 100, 8, 4

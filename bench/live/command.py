@@ -224,7 +224,7 @@ def figures(workload: Workload, size: Size, results: dict[str, Drain]) -> Iterab
         yield figure(f"{name}, events", result.events, "events", size.pending if ours else None, higher=True)
     if TELLING in results:
         told = results[BERTH].rate / max(results[TELLING].rate, 1e-9)
-        yield figure(f"{BERTH} / {TELLING}", told, "ratio", higher=True)
+        yield figure(f"{BERTH} / {TELLING}", told, "ratio", 1.0, higher=True)
     if KUBE in results:
         theirs, own = results[KUBE], results[BERTH]
         if workload.full:

@@ -28,6 +28,7 @@ from bench.workloads import Workload
 
 _WINDOW = 5.0  # seconds between two looks at the process
 _LATENCY, _CPU_MS, _GROWTH = 1.0, 0.5, 1.05
+_LONGER = 0.1  # seconds of pods that may come by which the queue may grow
 _PATIENCE = 60.0
 
 
@@ -175,6 +176,8 @@ def figures(name: str, size: Soak, course: Course) -> Iterable[Figure]:
     yield figure("creation to binding, median", float(np.median(waits)), "s")
     yield figure("creation to binding, 99th percentile", float(np.percentile(waits, 99)), "s", _LATENCY)
     yield figure("most that waited", max(look.waiting for look in course.looks), "pods")
+    early, late = (float(np.mean(each)) for each in np.array_split([o.waiting for o in course.looks], 2))
+    yield figure("waiting on average, second half - first", late - early, "pods", _LONGER * size.rate)
     yield figure("berth, CPU", cpu, "ms/pod", _CPU_MS)
     yield figure("berth, memory for a pod more", grown, "KiB")
     yield figure(f"berth, memory with {full.alive:,} pods", full.use.memory_mib, "MiB")

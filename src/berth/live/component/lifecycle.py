@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import importlib
 import logging
@@ -19,6 +18,7 @@ from berth.kube.versions import NEWEST, KubernetesVersion, ServerVersion
 from berth.live.client import Client
 from berth.live.component.election import Election, ElectionSettings, LeaderFence, lead
 from berth.live.component.endpoint import ServingSettings, given_certificate
+from berth.live.component.memory import give_back, keep_many_objects
 from berth.live.connection import connect
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError, Unauthorized
@@ -29,7 +29,6 @@ from berth.metrics import process_registry
 from berth.sockets import listen
 
 _log = logging.getLogger(__name__)
-_M_ARENA_MAX = -8  # of mallopt
 _RETRY = 2.0  # seconds between two attempts to reach the server
 _LOOK = 0.05  # seconds between two checks whether everything was listed
 _UNANSWERED = 2.0  # longest time in seconds until a health check is answered
@@ -73,17 +72,6 @@ class Work:
     act: Callable[[], Coroutine[Any, Any, None]]
     unsynced: Callable[[], str | None]
     abandon: Callable[[], None] | None = None
-
-
-def keep_many_objects() -> None:
-    """Prepare the process for objects that stay, among many that come and go.
-
-    Garbage is collected rarely: going through all that is known finds nothing.  And threads have no heaps of
-    their own: the more heaps there are, the more memory stays unused between what is kept.
-    """
-    gc.set_threshold(100_000, 20, 100)
-    with contextlib.suppress(OSError, AttributeError):  # only glibc has it
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 async def run_component(
@@ -151,6 +139,7 @@ class _Rounds(Collector):
         async with asyncio.TaskGroup() as group:
             following = group.create_task(self._work.follow())
             collecting = group.create_task(self._collect_garbage())
+            giving_back = group.create_task(give_back())
             acting = group.create_task(self._act())
             changing = group.create_task(_never() if version is None else version.change(self._client))
             try:
@@ -162,6 +151,7 @@ class _Rounds(Collector):
                 following.cancel()
                 changing.cancel()
                 collecting.cancel()
+                giving_back.cancel()
         return changed
 
     async def _collect_garbage(self) -> None:
