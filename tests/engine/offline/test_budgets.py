@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
+from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of, may_be_ready
 from berth.engine.offline.snapshot import Entry
 from berth.kube.objects import (
     Condition,
@@ -107,6 +107,14 @@ def test_only_healthy_pods_count() -> None:
     pods += [ready(web("unready").build(), "False"), web("going").terminating().build()]
 
     assert the_budget(budget(min_available=1), *pods).healthy == 2
+
+
+def test_a_pod_that_says_nothing_is_taken_for_ready() -> None:
+    """No status, no conditions and an empty list of them say the same: nobody has looked."""
+    pod = make_pod("a").build()
+    for status in (None, PodStatus(), PodStatus(conditions=[])):
+        assert may_be_ready(replace(pod, status=status))
+    assert not may_be_ready(ready(pod, "False"))
 
 
 def test_other_pods_do_not_count() -> None:
